@@ -1,0 +1,19 @@
+"""Shared aliases."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+#: Anything the door accepts: lists, NumPy, pandas, Polars, Arrow, torch tensors.
+ArrayLike: TypeAlias = Any
+#: None (fresh entropy), an integer seed or a Generator (SPEC 7).
+RNG: TypeAlias = "int | np.random.Generator | None"
+Space: TypeAlias = Literal["proba", "logit"]

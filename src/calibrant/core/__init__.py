@@ -1,0 +1,1 @@
+"""Pure NumPy/SciPy ground floor: input, edges, tables, links, resampling, declarations."""
