@@ -1,0 +1,68 @@
+"""The floor under exact zeros as a fitted parameter: a uniform share mixed in before the logarithm."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._typing import Floats, Ints
+from calibrant.calibrators._scores import Scores
+from calibrant.errors import ConvergenceWarning
+
+if TYPE_CHECKING:
+    from calibrant.calibrators._base import Calibrator
+
+#: log10 of the uniform shares tried first; the best bracket is then refined.
+GRID = np.arange(-10.0, 0.0, 1.0)
+
+
+def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
+    """Return the uniform share w with the least calibration loss of the whole fitted map.
+
+    p ↦ (1 − w)·p + w/K keeps the order of the classes and is one-to-one. The profile loss over w is
+    searched on a grid in log10 w and refined by golden section in the best bracket.
+    """
+    seen: dict[float, float] = {}
+
+    def loss(exponent: float) -> float:
+        key = round(float(exponent), 6)
+        if key not in seen:
+            calibrator.floor_ = 10.0**key
+            lifted = scores.with_floor(calibrator.floor_, calibrator.smallest_)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit speaks
+                calibrator._fit_at_floor(lifted, codes, weights)
+            seen[key] = calibration_loss(calibrator, lifted, codes, weights)
+        return seen[key]
+
+    best = min(GRID, key=loss)
+    low, high = best - 1.0, min(best + 1.0, -0.01)
+    ratio = (np.sqrt(5.0) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    while high - low > 0.05:
+        if loss(left) <= loss(right):
+            high, right = right, left
+            left = high - ratio * (high - low)
+        else:
+            low, left = left, right
+            right = low + ratio * (high - low)
+    return float(10.0 ** min(seen, key=seen.__getitem__))
+
+
+def calibration_loss(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
+    """Weighted mean loss of a fitted map on scores in its view, by its `loss` option or default."""
+    squared = getattr(calibrator, "loss", calibrator.default_loss) == "brier"
+    total = 0.0
+    for rows in scores.chunks():
+        p = calibrator._predict(scores.block(rows))
+        p = p / p.sum(axis=1, keepdims=True)
+        truth = p[np.arange(len(p)), codes[rows]]
+        if squared:
+            row_loss = np.einsum("ij,ij->i", p, p) - 2 * truth + 1
+        else:
+            with np.errstate(divide="ignore"):
+                row_loss = -np.log(truth)
+        total += float(weights[rows] @ row_loss)
+    return total / float(weights.sum())

@@ -1,0 +1,182 @@
+"""The scores of one call: checked once, handed to a method block by block in the view it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
+from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_weights
+from calibrant.core.links import log_softmax, softmax
+from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.errors import InputError, input_error
+
+#: What a method works on: probabilities; log-probabilities (log-softmax of logits); or logits as they
+#: are (log-probabilities when the input is probabilities).
+View: TypeAlias = Literal["proba", "log", "logit"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A checked score matrix (n, K) in its own dtype and the view a method wants.
+
+    `floor` is the weight of the uniform distribution mixed in before a logarithm is taken; when it is
+    0 an exact zero takes `smallest`, or the smallest positive value of its row if that is lower.
+    """
+
+    matrix: Array
+    space: Space
+    view: View
+    clip: bool = False
+    floor: float = 0.0
+    smallest: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.matrix)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of columns."""
+        return int(self.matrix.shape[1])
+
+    def chunks(self) -> list[slice]:
+        """Row slices whose float64 blocks fit the cache."""
+        return row_chunks(self.n, self.n_classes * 8)
+
+    def block(self, rows: slice) -> Floats:
+        """Some rows in the view of the method, float64; do not write into it."""
+        raw = self.matrix[rows]
+        if self.space == "logit":
+            if self.view == "logit":
+                return raw.astype(np.float64, copy=False)
+            return log_softmax(raw) if self.view == "log" else softmax(raw)
+        p = raw.astype(np.float64, copy=False)
+        if self.clip:
+            p = np.clip(p, 0.0, 1.0)
+        return p if self.view == "proba" else np.log(self._lift(p))
+
+    def values(self) -> Floats:
+        """All rows in the view of the method, float64 (for methods of moderate size)."""
+        return self.block(slice(0, self.n))
+
+    def as_view(self, view: View) -> Scores:
+        """Return the same scores seen another way."""
+        return replace(self, view=view)
+
+    def with_floor(self, floor: float, smallest: float) -> Scores:
+        """Return the same scores under another floor."""
+        return replace(self, floor=floor, smallest=smallest)
+
+    def rows(self, keep: Any) -> Scores:
+        """Return some rows as scores of their own."""
+        return replace(self, matrix=self.matrix[keep])
+
+    def _lift(self, p: Floats) -> Floats:
+        """Make every probability positive."""
+        if self.floor > 0:
+            return (1 - self.floor) * p + self.floor / p.shape[1]
+        if p.min() > 0:
+            return p
+        least = np.where(p > 0, p, np.inf).min(axis=1, keepdims=True)
+        return np.where(p > 0, p, np.minimum(least, self.smallest))
+
+    def zeros(self) -> tuple[bool, float]:
+        """Whether an exact zero occurs, and the smallest positive probability."""
+        found, smallest = False, np.inf
+        for zero, least in map_chunks(self._zeros, self.chunks()):
+            found, smallest = found or zero, min(smallest, least)
+        return found, float(smallest)
+
+    def _zeros(self, rows: slice) -> tuple[bool, float]:
+        block = self.matrix[rows]
+        least = block.min()
+        if least > 0:
+            return False, float(least)
+        return True, float(block[block > 0].min())
+
+
+def check_scores(X: ArrayLike, *, space: Space, view: View, caller: str, n_classes: int | None = None) -> Scores:
+    """Check the scores of a calibrator call: shape, finiteness, simplex (or finite logits), K as in fit."""
+    with _named_as_calibrator_arguments():
+        if space not in ("proba", "logit"):
+            raise input_error("space", caller, "be 'proba' or 'logit'", repr(space), "say what X holds")
+        matrix = check_matrix(X, "y_proba", caller)
+        width = 2 if matrix.ndim == 1 else matrix.shape[1]
+        if n_classes is not None and width != n_classes:
+            raise input_error(
+                "y_proba", caller, f"have the {n_classes} columns seen in fit", f"{width} columns",
+                "pass the scores of the same model",
+            )
+        if space == "logit":
+            if matrix.ndim == 1:  # log-odds z are the logits (0, z)
+                matrix = np.stack([np.zeros_like(matrix), matrix], axis=1)
+            _check_logits(matrix, caller)
+            return Scores(matrix, space, view)
+        codes = np.zeros(len(matrix), dtype=np.int64)
+        forecast = Forecast(codes, matrix, None, None, width, space, caller)
+        forecast._pass()
+    if matrix.ndim == 1:
+        one = np.clip(matrix.astype(np.float64), 0.0, 1.0)
+        return Scores(np.stack([1 - one, one], axis=1), space, view)
+    return Scores(matrix, space, view, clip=forecast._clip)
+
+
+def _check_logits(matrix: Array, caller: str) -> None:
+    def clean(rows: slice) -> bool:
+        block = matrix[rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum()
+        return bool(np.isfinite(total)) or bool(np.isfinite(block).all())
+
+    for rows, ok in zip(chunks := row_chunks(len(matrix), matrix.shape[1] * 8), map_chunks(clean, chunks), strict=True):
+        if not ok:
+            bad = ~np.isfinite(matrix[rows])
+            row = int(np.flatnonzero(bad.any(axis=1))[0])
+            raise input_error(
+                "X", caller, "hold finite logits", f"{matrix[rows][row][bad[row]][0]} at row {row + rows.start}",
+                "drop or mend the row",
+            )
+
+
+def check_fit(
+    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, classes: ArrayLike | None, space: Space,
+    view: View, caller: str,
+) -> tuple[Scores, Ints, Floats, tuple[Any, ...] | None]:
+    """Check scores, truth and weights together; rows of weight 0 are dropped."""
+    scores = check_scores(X, space=space, view=view, caller=caller)
+    with _named_as_calibrator_arguments():
+        names = check_classes(classes, scores.n_classes, caller)
+        codes = check_labels(y, scores.n, scores.n_classes, names, caller)
+        weights = check_weights(sample_weight, scores.n, caller)
+    if weights is None:
+        return scores, codes, np.ones(scores.n), names
+    keep = weights > 0
+    if not keep.all():
+        scores, codes, weights = scores.rows(keep), codes[keep], weights[keep]
+    return scores, codes, weights, names
+
+
+class _named_as_calibrator_arguments:  # noqa: N801  # reads as a sentence in `with`
+    """Errors of the common door speak of X and y, the names `fit` and `predict_proba` use."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, InputError) and ("y_proba" in str(error) or "y_true" in str(error)):
+            raise InputError(str(error).replace("y_proba", "X").replace("y_true", "y")) from error
+
+
+def folds(codes: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+    """Stratified folds: rows of each class are spread over the folds; yields (fit rows, held-out rows)."""
+    shuffled = rng.permutation(len(codes))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    fold = np.empty(len(codes), dtype=np.int64)
+    fold[by_class] = np.arange(len(codes)) % n_folds
+    for index in range(n_folds):
+        yield np.flatnonzero(fold != index), np.flatnonzero(fold == index)
