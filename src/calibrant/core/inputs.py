@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
-from calibrant.core.links import log_sum_exp
+from calibrant.core.links import log_sum_exp, sigmoid
 from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.errors import InputError, input_error
 
@@ -204,6 +204,7 @@ class Forecast:
         self._clip = False
         self._scale: Floats | None = None
         self._lse: Floats | None = None
+        self._log_odds: Floats | None = None
         self._top: Ints | None = None
         self._top_score: Array | None = None
         self._hit: Bools | None = None
@@ -255,6 +256,17 @@ class Forecast:
         rows = np.arange(self.n)
         raw = np.asarray(self.matrix)[rows, self.codes].astype(np.float64)
         return self._finish(raw, slice(0, self.n))
+
+    @cached_property
+    def true_log_score(self) -> Floats:
+        """Log-probability of the truth; −inf at an exact zero, from the logits themselves where they are known."""
+        if self._lse is not None and self.matrix is not None:
+            return self.matrix[np.arange(self.n), self.codes].astype(np.float64) - self._lse
+        if self._log_odds is not None:
+            signed = np.where(self.codes == 1, self._log_odds, -self._log_odds)
+            return np.asarray(-np.logaddexp(0.0, -signed))
+        with np.errstate(divide="ignore"):
+            return np.log(self.true_score)
 
     def _need_vectors(self, what: str) -> None:
         if self.matrix is None:
@@ -362,7 +374,8 @@ class Forecast:
                 raise input_error(
                     "y_proba", self.caller, "hold finite logits", f"{p[row]} at row {row}", "drop or mend the row"
                 )
-            self.matrix = p = _sigmoid_column(p)
+            self._log_odds = p.astype(np.float64)
+            self.matrix = p = sigmoid(p)
         tolerance = TOLERANCE[p.dtype.name]
         low, high = float(p.min()), float(p.max())
         if not (low >= -tolerance and high <= 1 + tolerance):  # also catches nan
@@ -429,12 +442,6 @@ def _peak(block: Array, logits: bool) -> tuple[Ints, Array, bool]:
             return peak, best, True
     peak = block.argmax(axis=1)
     return peak, np.take_along_axis(block, peak[:, None], axis=1)[:, 0], False
-
-
-def _sigmoid_column(p: Array) -> Floats:
-    from calibrant.core.links import sigmoid
-
-    return sigmoid(p)
 
 
 def check_forecast(

@@ -1,0 +1,106 @@
+"""Expected calibration error."""
+
+from __future__ import annotations
+
+from calibrant._typing import ArrayLike, Space
+from calibrant.core.declare import Measure, Recipe, declare
+from calibrant.metrics.recipes import CalibrationError, binned
+from calibrant.views import View, as_view
+
+
+def _recipe(*, n_bins: int = 15, bins: str = "width", view: View | str = "top-1", convention: str | None = None) -> Recipe:
+    return CalibrationError(as_view(view), binned(n_bins, bins, convention), 1)
+
+
+MEASURE = declare(
+    Measure(
+        name="ece",
+        function="expected_calibration_error",
+        title="Expected calibration error",
+        notion="top-label calibration",
+        estimates="the top-label error TCE₁",
+        bound="lower",
+        recipe=_recipe,
+        weakness="biased upwards at small n (see the if-calibrated column) and dependent on the bins",
+        paper="Guo et al. (2017), On Calibration of Modern Neural Networks, ICML, eq. (3)",
+        cost="O(n·K), no sort",
+        state="table",
+        panel=True,
+    )
+)
+
+
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    bins: str = "width",
+    view: View | str = "top-1",
+    convention: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    normalize: bool = False,
+) -> float:
+    """Measure how far accuracy is from confidence, averaged over confidence bins.
+
+    Top-label calibration; smaller is better; 0 is perfect. Biased upwards at small n (see the if-calibrated column)
+    and dependent on the bins.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Class indices, or any labels with `classes`.
+    y_proba : array-like of shape (n, K) or (n,)
+        Probabilities, or the probability of class 1.
+    n_bins : int, default 15
+        Number of bins.
+    bins : {"width", "mass"}, default "width"
+        Equal width or equal mass.
+    view : View or str, default "top-1"
+        Which pairs (score, outcome) are judged: a view or its name.
+    convention : str or None, default None
+        Another code's bin edges by name: "nixon", "kull", "gruber", "torchmetrics", "netcal".
+    sample_weight : array-like of shape (n,), optional
+        Frequencies: an integer weight equals repeated rows.
+    classes : array-like of shape (K,), optional
+        Names of the columns, in order, when `y_true` holds names.
+    space : {"proba", "logit"}, default "proba"
+        What `y_proba` holds; logits go through softmax in float64.
+    normalize : bool, default False
+        Rescale rows to sum 1 (decimals rounded in a file).
+
+    Returns
+    -------
+    float
+        The value.
+
+    Notes
+    -----
+    Σ_b (n_b/n)·abs(t̄_b − s̄_b) over 15 bins (lo, hi], the first closed; empty bins contribute nothing. Equal scores
+    near an edge: see `calibrant.core.edges`.
+    Cost O(n·K), no sort; state: table.
+
+    References
+    ----------
+    [1] Guo et al. (2017), On Calibration of Modern Neural Networks, ICML, eq. (3).
+
+    Examples
+    --------
+    >>> from calibrant.metrics import expected_calibration_error
+    >>> expected_calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6])  # (2·|0.5 − 0.9| + 2·|1 − 0.6|)/4
+    0.4
+    """
+    return MEASURE(
+        y_true,
+        y_proba,
+        n_bins=n_bins,
+        bins=bins,
+        view=view,
+        convention=convention,
+        sample_weight=sample_weight,
+        classes=classes,
+        space=space,
+        normalize=normalize,
+    )
