@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: class name -> module of this package; bare calibrators, in the order they are listed.
 CALIBRATORS = {
     "Identity": "identity",
+    "TemperatureScaling": "temperature",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base"}

@@ -179,7 +179,8 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def describe(self, graph: Graph, x: Node) -> Node:
         """Write the map of raw scores (in `space`) into a graph: view, floor, map, normalisation."""
         if self.space == "logit":
-            x = {"proba": graph.softmax, "log": graph.log_softmax, "logit": lambda z: z}[self.view](x)
+            if self.view != "logit":
+                x = graph.softmax(x) if self.view == "proba" else graph.log_softmax(x)
         elif self.view != "proba":
             if self.floor_ > 0:
                 x = (1 - self.floor_) * x + self.floor_ / self.n_classes_

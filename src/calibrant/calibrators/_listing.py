@@ -9,7 +9,7 @@ import calibrant.calibrators as room
 from calibrant.core.inputs import check_names
 
 if TYPE_CHECKING:
-    import polars
+    import polars as pl
 
     from calibrant.calibrators._base import Calibrator
 
@@ -33,11 +33,11 @@ class CalibratorList(Sequence[str]):
         """One dictionary of declared properties per method."""
         return [_record(name) for name in self._names]
 
-    def to_frame(self) -> polars.DataFrame:
+    def to_frame(self) -> pl.DataFrame:
         """Return the declared properties as a Polars frame, one row per method."""
-        import polars
+        import polars as pl
 
-        return polars.DataFrame(self.records(), infer_schema_length=None)
+        return pl.DataFrame(self.records(), infer_schema_length=None)
 
     def __str__(self) -> str:
         columns = ("name", "short_name", "argmax", "order", "injective", "saturates", "parameters", "loss", "exports")

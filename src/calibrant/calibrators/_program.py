@@ -155,7 +155,7 @@ class Graph:
         return self._add("max", (x,))
 
     def cumsum(self, x: Node) -> Node:
-        """Running sum along each row."""
+        """Return the running sum along each row."""
         return self._add("cumsum", (x,))
 
     def softmax(self, x: Node) -> Node:
@@ -179,7 +179,7 @@ class Graph:
         return self._add("concat", parts)
 
     def order(self, x: Node) -> Node:
-        """Indices that sort each row from large to small (ties: lower index first)."""
+        """Return the indices that sort each row from large to small (ties: lower index first)."""
         return self._add("order", (x,))
 
     def rank(self, x: Node) -> Node:

@@ -49,7 +49,7 @@ class Scores:
         return row_chunks(self.n, self.n_classes * 8)
 
     def block(self, rows: slice) -> Floats:
-        """Some rows in the view of the method, float64; do not write into it."""
+        """Return some rows in the view of the method, float64; do not write into it."""
         raw = self.matrix[rows]
         if self.space == "logit":
             if self.view == "logit":
@@ -79,7 +79,7 @@ class Scores:
     def _lift(self, p: Floats) -> Floats:
         """Make every probability positive."""
         if self.floor > 0:
-            return (1 - self.floor) * p + self.floor / p.shape[1]
+            return np.asarray((1 - self.floor) * p + self.floor / p.shape[1])
         if p.min() > 0:
             return p
         least = np.where(p > 0, p, np.inf).min(axis=1, keepdims=True)

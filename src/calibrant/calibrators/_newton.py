@@ -1,0 +1,132 @@
+"""The one-dimensional problem of temperature scaling, solved for β = 1/T by safeguarded Newton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant._typing import Floats, Ints
+from calibrant.calibrators._scores import Scores
+from calibrant.core.parallel import map_chunks
+
+#: Rows per block of one fused pass: a block and its exponentials stay in the second-level cache.
+BLOCK_VALUES = 1 << 16
+#: Newton stops when a step moves β by less than this share.
+STEP_TOLERANCE = 1e-10
+MAX_STEPS = 100
+#: Above this many rows a strided sample finds the start.
+SAMPLE = 2048
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Weighted sums over rows of the loss and its first two derivatives in β."""
+
+    loss: float
+    slope: float
+    curve: float
+
+
+def blocks(scores: Scores) -> list[slice]:
+    """Row slices of about BLOCK_VALUES scores."""
+    step = max(1, BLOCK_VALUES // scores.n_classes)
+    return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
+
+
+def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
+    """Negative log-likelihood of softmax(βz): log-sum-exp, mean and variance of the logits per row.
+
+    d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β.
+    `smooth` shares that much of each label evenly over the classes.
+    """
+    peak = z.max(axis=1)
+    d = z - peak[:, None]
+    e = beta * d
+    np.exp(e, out=e)
+    mass = e.sum(axis=1)
+    e *= d
+    mean = e.sum(axis=1) / mass
+    second = np.einsum("ij,ij->i", e, d) / mass
+    target = d[np.arange(len(d)), codes]
+    if smooth:
+        target = (1 - smooth) * target + smooth * d.mean(axis=1)
+    loss = np.log(mass) - beta * target
+    return Sums(float(weights @ loss), float(weights @ (mean - target)), float(weights @ (second - mean * mean)))
+
+
+def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
+    """Squared error of softmax(βz) summed over classes, and its derivatives.
+
+    With c = z − E_q[z]: dq = q·c and d²q = q·(c² − Var_q[z]).
+    """
+    rows = np.arange(len(z))
+    d = z - z.max(axis=1)[:, None]
+    q = np.exp(beta * d)
+    q /= q.sum(axis=1)[:, None]
+    c = d - np.einsum("ij,ij->i", q, d)[:, None]
+    first = q * c
+    variance = np.einsum("ij,ij->i", first, c)
+    gap = q if not smooth else q - smooth / z.shape[1]
+    truth = 1.0 - smooth
+    c_y, f_y = c[rows, codes], first[rows, codes]
+    loss = np.einsum("ij,ij->i", gap, gap) - 2 * truth * gap[rows, codes] + truth * truth
+    slope = 2 * (np.einsum("ij,ij->i", gap, first) - truth * f_y)
+    bend = first * c
+    bend -= q * variance[:, None]
+    curve = 2 * (
+        np.einsum("ij,ij->i", first, first) + np.einsum("ij,ij->i", gap, bend)
+        - truth * (f_y * c_y - q[rows, codes] * variance)
+    )
+    return Sums(float(weights @ loss), float(weights @ slope), float(weights @ curve))
+
+
+def total_sums(
+    kernel: Callable[..., Sums], scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float
+) -> Sums:
+    """One pass over the matrix on all cores; nothing of size (n, K) is kept."""
+
+    def visit(rows: slice) -> Sums:
+        return kernel(scores.block(rows), codes[rows], weights[rows], smooth, beta)
+
+    parts = list(map_chunks(visit, blocks(scores)))
+    return Sums(sum(p.loss for p in parts), sum(p.slope for p in parts), sum(p.curve for p in parts))
+
+
+def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
+    """Largest distance of a logit from the peak of its row, and whether every truth is a peak (separable)."""
+
+    def visit(rows: slice) -> tuple[float, bool]:
+        z = scores.block(rows)
+        peak = z.max(axis=1)
+        return float((peak - z.min(axis=1)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
+
+    parts = list(map_chunks(visit, blocks(scores)))
+    return max(width for width, _ in parts), all(right for _, right in parts)
+
+
+def solve(sums: Callable[[float], Sums], start: float, low: float, high: float) -> tuple[float, bool]:
+    """Find the β in [low, high] where the slope changes sign, by Newton kept inside a shrinking bracket.
+
+    Returns β and whether the stationary point lies inside (not at an end).
+    """
+    beta = min(max(start, low), high)
+    left, right = low, high
+    for _ in range(MAX_STEPS):
+        now = sums(beta)
+        if now.slope > 0:
+            right = beta
+        else:
+            left = beta
+        proposal = beta - now.slope / now.curve if now.curve > 0 else np.nan
+        if not left < proposal < right:  # leave the bracket: halve it (in the logarithm) instead
+            if now.slope == 0:
+                return beta, True
+            proposal = float(np.sqrt(left * right))
+            if now.curve > 0:  # a long step outwards is cut to a factor of 8 first
+                proposal = min(max(proposal, beta / 8), beta * 8)
+        if abs(proposal - beta) <= STEP_TOLERANCE * beta:
+            return float(proposal), low * (1 + 1e-6) < proposal < high * (1 - 1e-6)
+        beta = float(proposal)
+    return beta, False
