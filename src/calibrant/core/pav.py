@@ -106,7 +106,7 @@ def isotonic_hits(
         hits = count.astype(np.float64)
     else:
         score, inverse = np.unique(hit_score, return_inverse=True)
-        hits = np.bincount(inverse, weights=hit_weight)
+        hits = np.bincount(inverse, weights=hit_weight).astype(np.float64)
 
     def visit(chunk: slice) -> tuple[Floats, Floats, Floats]:
         """Return the ends of the scores, the weight below each hit and in all, the largest score below each hit."""

@@ -1,0 +1,123 @@
+"""One isotonic curve shared by all classes (IRM): accuracy stays, rows of all classes help each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._scores import Scores
+from calibrant.calibrators.isotonic import add_share, check_epsilon
+from calibrant.core.pav import isotonic_hits, isotonic_knots, thin_knots
+from calibrant.errors import input_error
+
+#: Scores sorted at a time (8 MB), unless the hits are so many that larger chunks save searches.
+CHUNK = 1 << 20
+
+
+class IsotonicMulticlass(Calibrator):
+    """Fit one non-decreasing curve to all n·K probabilities at once, add ε·p, normalise.
+
+    The order of the classes and the predicted class stay. One curve cannot repair classes that err in
+    different directions.
+
+    Parameters
+    ----------
+    epsilon : float, default 1e-9
+        Share of the input added to the curve, as published: it makes the map strictly increasing, so order and
+        accuracy are kept. 0 gives the bare fit, which keeps the order up to ties.
+    max_knots : int, default 65536
+        Beyond this size the fitted curve is stored on a grid of its values (`table_error_` tells how much that
+        can change it). Fits of less than about ten million rows never get there.
+    space : {"proba", "logit"}, default "proba"
+        What X holds.
+    classes : array-like, optional
+        Labels in column order, when y holds labels instead of column indices.
+
+    Attributes
+    ----------
+    thresholds_, values_ : arrays
+        Ends of the constant stretches of the curve and the values there.
+    table_error_ : float
+        Bound of \\|stored curve − exact curve\\|: 0 unless `max_knots` was exceeded, then 2/`max_knots`.
+
+    Notes
+    -----
+    .. math:: q_k \\propto g(p_k) + \\varepsilon\\,p_k
+
+    where :math:`g` minimises :math:`\\sum_{i,k} w_i (g(p_{ik}) - 1[y_i = k])^2` over non-decreasing functions [1]_.
+    Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose fitted values
+    are all 0 keeps its input. The fit is exact at any size and never holds the n·K pairs: chunks of scores
+    are sorted, and the n true-class scores searched in them. Cost: O(n·K log) for the sorts.
+
+    References
+    ----------
+    .. [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+       Calibration in Deep Learning", ICML, section 3.3.2 (IRM).
+
+    Examples
+    --------
+    >>> p = [[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.3, 0.1, 0.6]]
+    >>> IsotonicMulticlass().fit(p, [0, 1, 1, 2]).predict_proba([[0.65, 0.25, 0.1]]).round(3)
+    array([[0.75, 0.25, 0.  ]])
+    """
+
+    short_name = "isotonic-multiclass"
+    title = "Isotonic regression shared by all classes"
+    paper = "Zhang et al. (2020), section 3.3.2"
+    when = (
+        "Use it when the predicted class must stay and a few hundred rows or more are at hand; it needs far "
+        "fewer rows than one curve per class. Not when classes err in different directions."
+    )
+    preserves_argmax = True
+    preserves_order = True
+    injective = True
+    may_saturate = True
+    default_loss = "brier"
+    state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "table_error_")
+
+    thresholds_: Floats
+    values_: Floats
+    table_error_: float
+
+    def __init__(
+        self, *, epsilon: float = 1e-9, max_knots: int = 65536, space: Space = "proba",
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.max_knots = max_knots
+        self.space = space
+        self.classes = classes
+
+    @classmethod
+    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the curve grows with the rows
+        """Return inf: the curve grows with the rows."""
+        return float("inf")
+
+    def _check_options(self, caller: str) -> None:
+        super()._check_options(caller)
+        check_epsilon(self.epsilon, caller)
+        if isinstance(self.max_knots, bool) or not isinstance(self.max_knots, int) or self.max_knots < 2:
+            raise input_error(
+                "max_knots", caller, "be a whole number of at least 2", repr(self.max_knots), "leave it at 65536"
+            )
+
+    def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
+        n, k = scores.n, scores.n_classes
+        unit = bool((weights == 1).all())
+        step = max(1, max(CHUNK, 4 * n) // k)
+        chunks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+        def block(rows: slice) -> tuple[Floats, Floats | None]:
+            return scores.block(rows).flatten(), None if unit else np.repeat(weights[rows], k)
+
+        hit = np.concatenate([scores.block(rows)[np.arange(rows.stop - rows.start), codes[rows]] for rows in chunks])
+        pieces = isotonic_hits(chunks, block, hit, None if unit else weights)
+        thresholds, values = isotonic_knots(pieces)  # [1] section 3.3.2, steps 1 and 2
+        self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
+
+    def _map(self, graph: Graph, x: Node) -> Node:
+        return add_share(graph, x, graph.interp(x, self.thresholds_, self.values_), self.epsilon)
