@@ -1,0 +1,261 @@
+"""The contract of a calibrator as a suite anyone can run on a method of their own."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Floats, Ints
+from calibrant.core.links import softmax
+from calibrant.errors import CalibrantWarning, NotFittedError
+
+__all__ = ["check_calibrator"]
+
+
+def check_calibrator(calibrator: Any, *, rng: int = 0) -> None:
+    """Raise AssertionError unless a calibrator keeps the contract and what it declares.
+
+    Parameters
+    ----------
+    calibrator : Calibrator or its class
+        An unfitted instance (its options are kept), or a class to be built with defaults.
+    rng : int, default 0
+        Seed of the simulated scores.
+
+    Notes
+    -----
+    Checks declarations, cloning, the simplex on hostile input (ten rows, separable and absent classes,
+    exact 0 and 1, repeated rows, zero weights), weights = repetition, row order, float32 = float64,
+    one binary column = two, labels, declared argmax / order / injectivity / saturation, refusal of bad
+    input, untouched arguments, pickling, and that saved and exported maps agree.
+
+    Examples
+    --------
+    >>> from calibrant.calibrators import Identity
+    >>> check_calibrator(Identity)
+    """
+    if isinstance(calibrator, type):
+        calibrator = calibrator()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)  # hostile input is meant to be warned about
+        for check in CHECKS:
+            check(calibrator, np.random.default_rng(rng))
+
+
+def _must(holds: Any, calibrator: Any, rule: str) -> None:
+    if not bool(holds):
+        raise AssertionError(f"{type(calibrator).__name__} breaks the contract: {rule}")
+
+
+def _fresh(calibrator: Any, **options: Any) -> Any:
+    from sklearn.base import clone
+
+    return clone(calibrator).set_params(**options)
+
+
+def _simulate(rng: np.random.Generator, n: int, k: int, sharpen: float = 2.0) -> tuple[Floats, Ints]:
+    """Logits that are too sharp by a factor, and labels drawn from the unsharpened softmax."""
+    logits = 1.5 * rng.normal(size=(n, k))
+    labels = (logits + rng.gumbel(size=(n, k))).argmax(axis=1)
+    return sharpen * logits + 0.3 * rng.normal(size=k), labels
+
+
+def _on_simplex(calibrator: Any, p: Array, shape: tuple[int, int], case: str) -> None:
+    _must(p.dtype == np.float64 and p.shape == shape, calibrator, f"output is float64 of shape {shape} ({case})")
+    _must(np.isfinite(p).all(), calibrator, f"output is finite ({case})")
+    _must(p.min() >= 0 and p.max() <= 1, calibrator, f"output lies in [0, 1] ({case})")
+    _must(np.abs(p.sum(axis=1) - 1).max() <= 1e-12, calibrator, f"rows sum to 1 within 1e-12 ({case})")
+
+
+def _close(calibrator: Any, a: Array, b: Array, tolerance: float, rule: str) -> None:
+    gap = float(np.abs(a - b).max())
+    _must(gap <= tolerance, calibrator, f"{rule} (differs by {gap:.2g}, allowed {tolerance:g})")
+
+
+def check_declarations(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that the class says what it is and does nothing at construction."""
+    kind = type(calibrator)
+    for name in ("short_name", "title", "paper", "when", "default_loss"):
+        _must(isinstance(getattr(kind, name, None), str), calibrator, f"declares {name} as text")
+    for name in ("preserves_argmax", "preserves_order", "injective", "may_saturate"):
+        _must(isinstance(getattr(kind, name, None), bool), calibrator, f"declares {name} as True or False")
+    _must(kind.n_parameters(5) >= 0, calibrator, "n_parameters(K) is not negative")
+    _must(not kind.preserves_order or kind.preserves_argmax, calibrator, "order kept means argmax kept")
+    _must(not [n for n in vars(calibrator) if n.endswith("_")], calibrator, "no fitted attribute before fit")
+    copy = _fresh(calibrator)
+    _must(repr(copy) == repr(calibrator), calibrator, "clone keeps the options")
+    try:
+        copy.predict_proba(np.full((1, 3), 1 / 3))
+    except NotFittedError:
+        pass
+    else:
+        _must(False, calibrator, "predict_proba before fit raises NotFittedError")
+    logits, y = _simulate(rng, 60, 3)
+    x = softmax(logits)
+    before = x.copy(), y.copy()
+    for array in (x, y):
+        array.setflags(write=False)
+    _must(copy.fit(x, y) is copy, calibrator, "fit returns self")
+    _must(repr(copy) == repr(calibrator), calibrator, "fit leaves the options as given")
+    first = copy.predict_proba(x)
+    _must(np.array_equal(before[0], x) and np.array_equal(before[1], y), calibrator, "arguments stay untouched")
+    _must(np.array_equal(copy.predict_proba(x), first), calibrator, "predict_proba repeats itself")
+    other_logits, other_y = _simulate(rng, 40, 4)
+    again = _fresh(calibrator).fit(softmax(other_logits), other_y).fit(x, y)
+    _must(np.array_equal(again.predict_proba(x), first), calibrator, "a second fit equals a first fit")
+    _must(np.array_equal(pickle.loads(pickle.dumps(copy)).predict_proba(x), first),  # noqa: S301  # our own bytes
+          calibrator, "survives pickling")
+
+
+def check_hostile_input(calibrator: Any, rng: np.random.Generator) -> None:
+    """Never leaves the simplex, never nan."""
+    new = softmax(_simulate(rng, 40, 3)[0])
+    new = np.concatenate([new, np.eye(3), [[0.5, 0.5, 0.0]], np.full((1, 3), 1 / 3)])
+    cases: dict[str, tuple[Array, Array, Array | None]] = {}
+    logits, y = _simulate(rng, 10, 3)
+    cases["ten rows"] = softmax(logits), y, None
+    logits, y = _simulate(rng, 60, 3)
+    x = softmax(logits)
+    cases["separable"] = x, x.argmax(axis=1), None
+    cases["never right"] = x, x.argmin(axis=1), None
+    cases["absent class"] = x, np.minimum(y, 1), None
+    cases["one class only"] = x, np.full(60, 2), None
+    cases["exact 0 and 1"] = np.eye(3)[x.argmax(axis=1)], y, None
+    votes = np.round(x * 5)
+    votes[:, 0] += 5 - votes.sum(axis=1)
+    cases["zeros among votes"] = np.abs(votes) / np.abs(votes).sum(axis=1, keepdims=True), y, None
+    cases["one repeated row"] = np.repeat(x[:1], 30, axis=0), y[:30], None
+    cases["uniform rows"] = np.full((30, 3), 1 / 3), y[:30], None
+    cases["zero weights"] = x, y, np.arange(60) % 3.0
+    for case, (scores, labels, weights) in cases.items():
+        fitted = _fresh(calibrator).fit(scores, labels, sample_weight=weights)
+        _on_simplex(calibrator, fitted.predict_proba(new), new.shape, case)
+        _must(fitted.classes_.shape == (3,), calibrator, f"classes_ has one entry per column ({case})")
+
+
+def check_invariances(calibrator: Any, rng: np.random.Generator) -> None:
+    """Weights = repetition, row order, precision, one column = two, names, logits."""
+    logits, y = _simulate(rng, 90, 3)
+    x = softmax(logits)
+    new = softmax(_simulate(rng, 50, 3)[0])
+    base = _fresh(calibrator).fit(x, y).predict_proba(new)
+    counts = rng.integers(0, 4, size=len(y))
+    weighted = _fresh(calibrator).fit(x, y, sample_weight=counts).predict_proba(new)
+    repeated = _fresh(calibrator).fit(np.repeat(x, counts, axis=0), np.repeat(y, counts)).predict_proba(new)
+    _close(calibrator, weighted, repeated, 1e-6, "integer weights equal repeated rows")
+    order = rng.permutation(len(y))
+    _close(calibrator, _fresh(calibrator).fit(x[order], y[order]).predict_proba(new), base, 1e-6,
+           "the order of the rows does not matter")
+    single = x.astype(np.float32)
+    _close(calibrator, _fresh(calibrator).fit(single, y).predict_proba(new),
+           _fresh(calibrator).fit(single.astype(np.float64), y).predict_proba(new), 1e-9,
+           "float32 input gives the float64 answer")
+    names = ["c", "a", "b"]
+    named = _fresh(calibrator, classes=names).fit(x, [names[code] for code in y])
+    _must(np.array_equal(named.predict_proba(new), base), calibrator, "labels by name give the same map")
+    _must(list(named.classes_) == names, calibrator, "classes_ holds the names in column order")
+    _close(calibrator, _fresh(calibrator).fit(x.tolist(), y.tolist()).predict_proba(new.tolist()), base, 0.0,
+           "lists equal arrays")
+    binary = x[:, 1] / (x[:, 0] + x[:, 1])
+    code = (y == 1).astype(int)
+    one = _fresh(calibrator).fit(binary, code).predict_proba(binary)
+    two = _fresh(calibrator).fit(np.stack([1 - binary, binary], axis=1), code).predict_proba(binary)
+    _on_simplex(calibrator, one, (len(binary), 2), "one binary column")
+    _close(calibrator, one, two, 1e-12, "one binary column equals two columns")
+    by_logit = _fresh(calibrator, space="logit").fit(logits, y).predict_proba(logits)
+    _on_simplex(calibrator, by_logit, logits.shape, "logits")
+    column = np.log(binary) - np.log1p(-binary)
+    _on_simplex(calibrator, _fresh(calibrator, space="logit").fit(column, code).predict_proba(column),
+                (len(column), 2), "log-odds")
+
+
+def check_properties(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that what the class declares holds on new rows."""
+    kind = type(calibrator)
+    for k in (2, 5):
+        logits, y = _simulate(rng, 200, k)
+        x = softmax(logits)
+        new = softmax(_simulate(rng, 300, k)[0])
+        p = _fresh(calibrator).fit(x, y).predict_proba(new)
+        _on_simplex(calibrator, p, new.shape, f"{k} classes")
+        if kind.preserves_argmax:
+            rows = np.arange(len(new))
+            _must((p[rows, new.argmax(axis=1)] >= p.max(axis=1)).all(), calibrator, "the argmax is kept")
+        if kind.preserves_order:
+            by_score = np.take_along_axis(p, np.argsort(new, axis=1), axis=1)
+            _must((np.diff(by_score, axis=1) >= 0).all(), calibrator, "the order of all classes is kept")
+        if kind.injective:
+            _must(len(np.unique(p, axis=0)) == len(np.unique(new, axis=0)), calibrator, "distinct rows stay distinct")
+        if not kind.may_saturate:
+            _must(p.min() > 0 and p.max() < 1, calibrator, "no exact 0 or 1")
+
+
+def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
+    """Bad input raises a calibrant error that names the argument."""
+    logits, y = _simulate(rng, 60, 3)
+    x = softmax(logits)
+    fitted = _fresh(calibrator).fit(x, y)
+    nan, negative = x.copy(), x.copy()
+    nan[4, 1], negative[5] = np.nan, [-0.5, 1.0, 0.5]
+    attempts: dict[str, Callable[[], Any]] = {
+        "nan in fit": lambda: _fresh(calibrator).fit(nan, y),
+        "negative probabilities": lambda: _fresh(calibrator).fit(negative, y),
+        "logits without space='logit'": lambda: _fresh(calibrator).fit(logits, y),
+        "too few labels": lambda: _fresh(calibrator).fit(x, y[:-1]),
+        "a label out of range": lambda: _fresh(calibrator).fit(x, np.where(np.arange(60) == 7, 3, y)),
+        "no rows": lambda: _fresh(calibrator).fit(x[:0], y[:0]),
+        "negative weights": lambda: _fresh(calibrator).fit(x, y, sample_weight=-np.ones(60)),
+        "an unknown space": lambda: _fresh(calibrator, space="odds").fit(x, y),
+        "nan in predict_proba": lambda: fitted.predict_proba(nan),
+        "another number of columns": lambda: fitted.predict_proba(softmax(_simulate(rng, 5, 4)[0])),
+    }
+    for case, attempt in attempts.items():
+        try:
+            attempt()
+        except ValueError as error:
+            _must(" must " in str(error) and "Hint: " in str(error), calibrator, f"a clear message for {case}: {error}")
+        else:
+            _must(False, calibrator, f"{case} is refused")
+
+
+def check_artefacts(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that saved, loaded and exported maps agree."""
+    from calibrant.apply_json import apply_json
+    from calibrant.calibrators._artifact import load
+
+    for space in ("proba", "logit"):
+        logits, y = _simulate(rng, 120, 3)
+        x = logits if space == "logit" else softmax(logits)
+        fitted = _fresh(calibrator, space=space).fit(x, y)
+        expected = fitted.predict_proba(x)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "calibrator.json"
+            fitted.save(path)
+            loaded = load(path)
+            _must(repr(loaded) == repr(fitted), calibrator, "a loaded calibrator has the same options")
+            _must(np.array_equal(loaded.predict_proba(x), expected), calibrator, "reload equals to the last bit")
+            if "json" in fitted.exports:
+                _close(calibrator, apply_json(path, x), expected, 1e-9, "apply_json agrees")
+        if "torch" in fitted.exports and find_spec("torch"):
+            import torch
+
+            out = fitted.to_torch()(torch.from_numpy(x)).numpy()
+            _close(calibrator, out, expected, 1e-6, "the torch module agrees")
+        if "onnx" in fitted.exports and find_spec("onnx") and find_spec("onnxruntime"):
+            import onnxruntime
+
+            session = onnxruntime.InferenceSession(fitted.to_onnx(), providers=["CPUExecutionProvider"])
+            _close(calibrator, session.run(None, {"scores": x})[0], expected, 1e-6, "the ONNX model agrees")
+
+
+#: The parts of the contract, in the order they are checked.
+CHECKS: tuple[Callable[[Any, np.random.Generator], None], ...] = (
+    check_declarations, check_hostile_input, check_invariances, check_properties, check_refusals, check_artefacts,
+)
