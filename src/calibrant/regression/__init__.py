@@ -1,0 +1,1 @@
+"""Forecasts with mean and variance."""

@@ -1,0 +1,91 @@
+"""The door of this room: columns of truth, mean and variance in, checked float64 columns out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant._typing import Array, ArrayLike, Bools, Floats
+from calibrant.core.inputs import check_matrix, check_weights
+from calibrant.errors import InputError, input_error
+
+__all__ = ["check_column", "check_counts", "check_levels", "check_share", "check_table", "check_variance"]
+
+VARIANCE_HINT = "pass variances (std**2), and give certain rows a smallest variance of your own choice"
+
+
+def _refuse(bad: Bools, values: Array, argument: str, caller: str, rule: str, hint: str) -> None:
+    """Raise for the first row that breaks the rule, if any."""
+    if bad.any():
+        row = int(np.flatnonzero(bad if bad.ndim == 1 else bad.any(axis=1))[0])
+        value = values[row] if bad.ndim == 1 else values[row][bad[row]][0]
+        raise input_error(argument, caller, rule, f"{value:.6g} at row {row}", hint)
+
+
+def check_column(value: ArrayLike, argument: str, caller: str, n: int | None = None) -> Floats:
+    """Return one finite float64 number per row; `n` is the length the other columns have."""
+    array = check_matrix(value, argument, caller)
+    if array.ndim != 1:
+        raise input_error(
+            argument, caller, "have one number per row, shape (n,)", f"shape {array.shape}",
+            "flatten it yourself, or use Samples or Quantiles for several numbers per row",
+        )
+    if n is not None and len(array) != n:
+        raise input_error(
+            argument, caller, f"have {n} rows like the other columns", f"{len(array)} rows",
+            "check that all columns come from the same split",
+        )
+    column = np.asarray(array, dtype=np.float64)
+    _refuse(~np.isfinite(column), column, argument, caller, "be finite", "drop or mend the row")
+    return column
+
+
+def check_table(value: ArrayLike, argument: str, caller: str) -> Floats:
+    """Return a finite float64 table (n, m), m ≥ 1."""
+    array = check_matrix(value, argument, caller)
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise input_error(argument, caller, "have shape (n, m)", f"shape {array.shape}", "one row per forecast")
+    table = np.asarray(array, dtype=np.float64)
+    _refuse(~np.isfinite(table), table, argument, caller, "be finite", "drop or mend the row")
+    return table
+
+
+def check_variance(value: ArrayLike, caller: str, n: int | None = None) -> Floats:
+    """Return positive, finite variances."""
+    variance = check_column(value, "variance", caller, n)
+    _refuse(~(variance > 0), variance, "variance", caller, "be positive", VARIANCE_HINT)
+    return variance
+
+
+def check_levels(levels: int | ArrayLike, caller: str) -> Floats:
+    """Return increasing levels in (0, 1); a whole number m stands for j/(m + 1), j = 1 … m."""
+    if isinstance(levels, int | np.integer) and not isinstance(levels, bool):
+        if levels < 1:
+            raise input_error("levels", caller, "be at least 1", str(levels), "99 gives the percentiles")
+        return np.arange(1, int(levels) + 1) / (int(levels) + 1)
+    array = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    ok = array.ndim == 1 and array.size > 0 and bool(((array > 0) & (array < 1)).all() and (np.diff(array) > 0).all())
+    if not ok:
+        raise input_error(
+            "levels", caller, "increase strictly inside (0, 1)", np.array2string(array, threshold=6),
+            "pass for example [0.1, 0.5, 0.9], or the number of equally spaced levels",
+        )
+    return array
+
+
+def check_share(value: float, argument: str, caller: str) -> float:
+    """Return a number strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise input_error(argument, caller, "lie strictly between 0 and 1", f"{value:g}", "0.9 means 90 %")
+    return float(value)
+
+
+def check_counts(sample_weight: ArrayLike | None, n: int, caller: str) -> Floats | None:
+    """Return whole-number weights: where rows are counted a weight is a number of repetitions."""
+    weights = check_weights(sample_weight, n, caller)
+    if weights is not None and (weights != np.floor(weights)).any():
+        row = int(np.flatnonzero(weights != np.floor(weights))[0])
+        raise InputError(
+            f"sample_weight of {caller} must hold whole numbers, because rows are counted; "
+            f"got {weights[row]:g} at row {row}. Hint: round the weights to repetitions of rows."
+        )
+    return weights
