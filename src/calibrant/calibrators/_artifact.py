@@ -147,9 +147,14 @@ def to_payload(calibrator: Calibrator) -> dict[str, Any]:
 
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
+    """Write the artefact of a fitted calibrator."""
+    write(to_payload(calibrator), path)
+
+
+def write(payload: dict[str, Any], path: str | Path) -> None:
     """Write aside, then rename: a reader never sees half a file."""
     target = Path(path)
-    text = json.dumps(to_payload(calibrator), allow_nan=False)
+    text = json.dumps(payload, allow_nan=False)
     handle, aside = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
