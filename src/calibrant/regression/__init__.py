@@ -1,1 +1,78 @@
-"""Forecasts with mean and variance."""
+"""Forecasts with mean and variance (or samples, or quantiles): scores, calibration errors, tests and repair.
+
+Functions take ``(y_true, mean, variance, *, sample_weight=None)``, or a `Normal`, `Samples` or `Quantiles` forecast in
+place of mean and variance; calibrators ``fit(mean, variance, y)`` and ``predict(mean, variance) -> (mean, variance)``.
+"""
+
+from __future__ import annotations
+
+from calibrant.regression._base import RegressionCalibrator, load
+from calibrant.regression.auto import AutoVarianceCalibrator
+from calibrant.regression.calibrators import Identity, StdScaling, VarianceScaling
+from calibrant.regression.isotonic import IsotonicQuantiles
+from calibrant.regression.kernel import skce, skce_test
+from calibrant.regression.pit import (
+    PitTable,
+    compute_pit,
+    pit_ks,
+    pit_ks_test,
+    pit_values,
+    quantile_calibration_error,
+)
+from calibrant.regression.predictions import Normal, Prediction, Quantiles, Samples
+from calibrant.regression.scores import crps, dss, interval_score, nll_normal, pinball
+from calibrant.regression.variance_errors import (
+    VarianceTable,
+    average_variance,
+    compute_variance_table,
+    ence,
+    mean_squared_error,
+    se_variance_ratio,
+    variance_calibration_error,
+)
+
+__all__ = [
+    "AutoVarianceCalibrator",
+    "Identity",
+    "IsotonicQuantiles",
+    "Normal",
+    "PitTable",
+    "Prediction",
+    "Quantiles",
+    "RegressionCalibrator",
+    "Samples",
+    "StdScaling",
+    "VarianceScaling",
+    "VarianceTable",
+    "average_variance",
+    "calibrator_classes",
+    "compute_pit",
+    "compute_variance_table",
+    "crps",
+    "dss",
+    "ence",
+    "interval_score",
+    "load",
+    "mean_squared_error",
+    "nll_normal",
+    "pinball",
+    "pit_ks",
+    "pit_ks_test",
+    "pit_values",
+    "quantile_calibration_error",
+    "se_variance_ratio",
+    "skce",
+    "skce_test",
+    "variance_calibration_error",
+]
+
+
+def calibrator_classes() -> tuple[type[RegressionCalibrator], ...]:
+    """Return the regression calibrators, simplest first.
+
+    Examples
+    --------
+    >>> [kind.short_name for kind in calibrator_classes()]
+    ['identity', 'std-scaling', 'variance-scaling', 'isotonic-quantiles', 'auto']
+    """
+    return (Identity, StdScaling, VarianceScaling, IsotonicQuantiles, AutoVarianceCalibrator)

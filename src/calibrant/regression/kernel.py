@@ -54,21 +54,19 @@ def pair_terms(a: Points, b: Points, lengths: tuple[float, float]) -> Floats:
     np.sqrt(near, out=near)
     near *= -1.0 / lengths[0]
     terms = np.exp(_squares(a.y, b.y) * (-0.5 / square) + near)
-    for table, wide in (
-        (_squares(a.mean, b.y), square + a.variance[:, None]),
-        (_squares(a.y, b.mean), square + b.variance[None, :]),
-    ):
+    for x, z, wide in ((a.mean, b.y, square + a.variance[:, None]), (a.y, b.mean, square + b.variance[None, :])):
+        table = _squares(x, z)
         table *= -0.5 / wide
         table += 0.5 * np.log(square / wide)  # ℓ/√(ℓ² + s²), the factor of the widened kernel
         table += near
         terms -= np.exp(table, out=table)
-    wide = a.variance[:, None] + (square + b.variance[None, :])
+    both = a.variance[:, None] + (square + b.variance[None, :])
     distance *= -0.5
-    distance /= wide
+    distance /= both
     distance += near
     np.exp(distance, out=distance)
-    np.divide(square, wide, out=wide)
-    distance *= np.sqrt(wide, out=wide)
+    np.divide(square, both, out=both)
+    distance *= np.sqrt(both, out=both)
     terms += distance
     return terms
 
