@@ -160,7 +160,7 @@ CONVENTIONS: dict[str, Convention] = {
             ),
         ),
         Convention(
-            "netcal", "netcal 1.4, ECE / MCE / ACE", _netcal_width, _netcal_width, _netcal_mass, "mean", "range",
+            "netcal", "netcal 1.4, ECE / MCE / ACE", _netcal_width, _netcal_width, _netcal_mass, "mean", "count",
             (
                 "bins are [lo, hi), the last closed; scores are clipped to [eps, 1 − eps] of their dtype",
                 "mass edges are interpolated quantiles; repeated quantiles are an error there, empty bins here",

@@ -1,0 +1,1 @@
+"""Sensitivity studies, the papers' tables and the speed comparison."""

@@ -1,0 +1,244 @@
+"""How a race is run: every entrant on the same arrays, one after the other in each round, the best time counts."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+__all__ = [
+    "Absent", "Build", "Entrant", "Goal", "Outcome", "Race", "Seconds", "Timing", "floor", "load", "ours", "peer",
+    "run_race",
+]
+
+Role = Literal["ours", "peer", "floor"]
+#: Imports and conversions that are not timed, returning the function that is.
+Build: TypeAlias = Callable[[], Callable[[], Any]]
+
+
+class Absent(Exception):  # noqa: N818 -- a state of affairs, not a mistake
+    """An entrant cannot start: its library, or our part, is not there."""
+
+
+class Seconds(float):
+    """A time that the entrant measured by itself (for example in a fresh interpreter)."""
+
+
+def load(module: str) -> Any:
+    """Import a peer by name; any failure means that it is absent."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_module(module)
+    except Exception as error:  # foreign code may fail in any way while it is imported
+        raise Absent(f"{module}: {type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One runner of a race.
+
+    Parameters
+    ----------
+    name : str
+        Shown in the table: library and function.
+    role : {"ours", "peer", "floor"}
+        Ours, another library, or the memory floor (a plain pass over the same arrays).
+    build : callable
+        Does the imports and conversions that are not timed, and returns the function that is.
+    share : float
+        Part of the whole work that one run does (0.01: a hundredth); times are divided by it.
+    rounds : int or None
+        At most so many runs, for slow entrants; None follows the race.
+    """
+
+    name: str
+    role: Role
+    build: Build
+    share: float = 1.0
+    rounds: int | None = None
+
+
+def ours(name: str, function: Callable[[], Any]) -> Entrant:
+    """Return our own entrant."""
+    return Entrant(name, "ours", lambda: function)
+
+
+def floor(name: str, function: Callable[[], Any], rounds: int | None = None) -> Entrant:
+    """Return a plain pass over the same arrays."""
+    return Entrant(name, "floor", lambda: function, rounds=rounds)
+
+
+def peer(name: str, build: Build, rounds: int | None = None, share: float = 1.0) -> Entrant:
+    """Return an entrant of another library."""
+    return Entrant(name, "peer", build, share, rounds)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a race must show.
+
+    Parameters
+    ----------
+    kind : {"faster", "within", "seconds", "memory"}
+        At least `bound` times faster than the fastest peer (or than `against`); at most `bound` times the
+        time of `against`; less than `bound` seconds; at most `bound` megabytes on top of the input.
+    """
+
+    kind: Literal["faster", "within", "seconds", "memory"]
+    bound: float
+    against: str = ""
+
+    def __str__(self) -> str:
+        """Say the goal in words."""
+        other = self.against or "the fastest peer"
+        return {
+            "faster": f"≥ {self.bound:g}× faster than {other}",
+            "within": f"≤ {self.bound:g}× the time of {other}",
+            "seconds": f"< {self.bound:g} s",
+            "memory": f"< {self.bound:g} MB on top of the input",
+        }[self.kind]
+
+
+@dataclass(frozen=True)
+class Race:
+    """One comparison: a name, what is computed, the entrants on given arrays, and the goals."""
+
+    name: str
+    title: str
+    entrants: Callable[[bool], Sequence[Entrant]]
+    goals: tuple[Goal, ...] = ()
+    memory: bool = False
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one entrant: best and median of its rounds in seconds, scaled to the whole work."""
+
+    name: str
+    role: Role
+    best: float
+    median: float
+    rounds: int
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One goal, what was measured for it, and whether it is met (None: nothing to compare with)."""
+
+    goal: str
+    measured: float | None
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one race gave."""
+
+    name: str
+    title: str
+    timings: tuple[Timing, ...]
+    absent: tuple[str, ...]
+    memory_mb: float | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ours(self) -> Timing | None:
+        """Our own time."""
+        return next((t for t in self.timings if t.role == "ours"), None)
+
+
+def run_race(race: Race, *, quick: bool = False, rounds: int = 5, budget: float = 20.0) -> Outcome:
+    """Run a race and judge its goals.
+
+    Entrants take turns, so that a busy moment of the machine hits all of them; one that has used `budget`
+    seconds stops taking part.
+    """
+    absent: list[str] = []
+    runners: list[tuple[Entrant, Callable[[], Any]]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for entrant in race.entrants(quick):
+            try:
+                runners.append((entrant, entrant.build()))
+            except (Absent, ImportError, AttributeError) as error:
+                absent.append(f"{entrant.name} ({str(error).splitlines()[0]})")
+        times: dict[str, list[float]] = {entrant.name: [] for entrant, _ in runners}
+        for turn in range(1 if quick else rounds):
+            for entrant, run in list(runners):
+                taken = times[entrant.name]
+                if turn and (sum(taken) > budget or turn >= (entrant.rounds or rounds)):
+                    continue
+                try:
+                    taken.append(_time(run))
+                except Exception as error:  # foreign code may fail in any way; the others still race
+                    text = str(error).splitlines() or [""]
+                    absent.append(f"{entrant.name} (failed: {type(error).__name__}: {text[0][:80]})")
+                    runners.remove((entrant, run))
+                    del times[entrant.name]
+        peak = None
+        mine = [run for entrant, run in runners if entrant.role == "ours"]
+        if race.memory and mine:
+            peak = _peak_megabytes(mine[0])
+    timings = tuple(_timing(entrant, times[entrant.name]) for entrant, _ in runners)
+    verdicts = tuple(_judge(goal, timings, peak) for goal in race.goals)
+    return Outcome(race.name, race.title, timings, tuple(absent), peak, verdicts)
+
+
+def _time(run: Callable[[], Any]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        result = run()
+        taken = time.perf_counter() - start
+    finally:
+        gc.enable()
+    return float(result) if isinstance(result, Seconds) else taken
+
+
+def _timing(entrant: Entrant, taken: list[float]) -> Timing:
+    share = entrant.share
+    return Timing(entrant.name, entrant.role, min(taken) / share, _median(taken) / share, len(taken), share)
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _peak_megabytes(run: Callable[[], Any]) -> float:
+    """Largest memory NumPy and Python held at once during one run."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def _judge(goal: Goal, timings: Sequence[Timing], peak: float | None) -> Verdict:
+    mine = next((t.best for t in timings if t.role == "ours"), None)
+    if goal.kind == "memory":
+        return Verdict(str(goal), peak, None if peak is None else peak < goal.bound)
+    if mine is None:
+        return Verdict(str(goal), None, None)
+    if goal.kind == "seconds":
+        return Verdict(str(goal), mine, mine < goal.bound)
+    named = [t for t in timings if (t.name.startswith(goal.against) if goal.against else t.role == "peer")]
+    if not named:
+        return Verdict(str(goal), None, None)
+    other = min(named, key=lambda t: t.best)
+    if goal.kind == "faster":
+        ratio = other.best / mine
+        return Verdict(f"{goal} ({other.name})", ratio, ratio >= goal.bound)
+    ratio = mine / other.best
+    return Verdict(str(goal), ratio, ratio <= goal.bound)

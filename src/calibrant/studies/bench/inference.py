@@ -1,0 +1,99 @@
+"""Races of inference: label resampling, bootstrap, SKCE, a full evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calibrant.studies.bench.arrays import QUICK, binary, probabilities
+from calibrant.studies.bench.frame import Absent, Build, Entrant, Goal, Race, load, peer
+
+
+def _size(n: int, quick: bool) -> int:
+    return max(n // QUICK, 200) if quick else n
+
+
+def _calibrant(call: Callable[[Any], Any], needs: str) -> Build:
+    def build() -> Callable[[], Any]:
+        package = load("calibrant")
+        try:
+            getattr(package, needs)
+        except AttributeError as error:
+            raise Absent(f"calibrant.{needs} is not there") from error
+        return lambda: call(package)
+
+    return build
+
+
+def _resampling(quick: bool) -> list[Entrant]:
+    p, y = probabilities(_size(10_000, quick), 10)
+    few = 100  # enough to make the start of its process pool small
+
+    def build() -> Callable[[], Any]:
+        module = load("pycalib.metrics")
+        return lambda: module.pECE(y, p.astype(np.float64), samples=few, ece_function=module.conf_ECE)
+
+    return [
+        Entrant("calibrant, ECE and its null distribution", "ours", _calibrant(
+            lambda c: c.test_calibration(y, p, method="resampling", measure="ece", n_resamples=1000, rng=0),
+            "test_calibration",
+        )),
+        peer("pycalib pECE (all cores)", build, 1, few / 1000),
+    ]
+
+
+def _bootstrap(quick: bool) -> list[Entrant]:
+    p, y = probabilities(_size(100_000, quick), 10)
+    few = 2
+
+    def build() -> Callable[[], Any]:
+        utils = load("calibration.utils")
+        pairs = list(zip(p, y, strict=True))
+
+        def ece(data: Any) -> Any:
+            scores, labels = zip(*data, strict=True)
+            return utils.get_ece(scores, labels, num_bins=15)
+
+        return lambda: utils.bootstrap_uncertainty(pairs, ece, num_samples=few)
+
+    return [
+        Entrant("calibrant interval of ECE, percentile", "ours", _calibrant(
+            lambda c: c.interval("ece", y, p, method="percentile", n_resamples=1000, rng=0), "interval"
+        )),
+        peer("uncertainty-calibration bootstrap_uncertainty", build, 1, (few + 2) / 1002),  # two more evaluations stand around the loop
+    ]
+
+
+def _skce(n: int) -> Callable[[bool], list[Entrant]]:
+    def entrants(quick: bool) -> list[Entrant]:
+        p, y = binary(_size(n, quick))
+
+        def build() -> Callable[[], Any]:
+            skce = load("probcal.metrics").skce
+            return lambda: skce(y, p, bandwidth=0.3)
+
+        return [
+            Entrant("calibrant skce, unbiased", "ours", _calibrant(
+                lambda c: c.measure("skce", y, p, estimator="unbiased", gamma=0.3), "measure"
+            )),
+            peer("probcal skce", build, 2),
+        ]
+
+    return entrants
+
+
+def _evaluate(quick: bool) -> list[Entrant]:
+    p, y = probabilities(_size(10_000, quick), 10)
+    return [Entrant("calibrant evaluate with bands", "ours", _calibrant(lambda c: c.evaluate(y, p, rng=0), "evaluate"))]
+
+
+RACES = (
+    Race("resampling", "1000 label resamplings of ECE, 10⁴ × 10", _resampling, (Goal("faster", 100),)),
+    Race("bootstrap", "1000 bootstrap replicates of ECE, n = 10⁵", _bootstrap, (Goal("faster", 500),)),
+    Race("skce-5000", "unbiased SKCE, n = 5 000", _skce(5_000), (Goal("faster", 2),)),
+    Race("skce-20000", "unbiased SKCE, n = 20 000", _skce(20_000),
+         (Goal("faster", 10), Goal("memory", 1000)), memory=True),
+    Race("evaluate", "full evaluate with bands, 10⁴ × 10", _evaluate, (Goal("seconds", 3),)),
+)

@@ -1,0 +1,171 @@
+"""All races, and the table they make: text for a terminal, Markdown for the docs, a dict for JSON."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from calibrant.core.inputs import check_names
+from calibrant.studies import bench
+from calibrant.studies.bench.frame import Outcome, Race, run_race
+
+__all__ = ["BenchReport", "list_races", "run"]
+
+#: Distributions whose versions stand in the header when they are installed.
+PACKAGES = (
+    "calibrant", "numpy", "scipy", "scikit-learn", "torch", "numba", "netcal", "torchmetrics",
+    "uncertainty-calibration", "relplot", "probmetrics", "KDEpy", "betacal", "venn-abers", "pycalib",
+    "probcal", "MAPIE",
+)
+
+
+def list_races() -> dict[str, tuple[Race, ...]]:
+    """Return the races of every family, by the name of its module."""
+    found = {}
+    for module in pkgutil.iter_modules(bench.__path__):
+        races = getattr(import_module(f"{bench.__name__}.{module.name}"), "RACES", None)
+        if races:
+            found[module.name] = tuple(races)
+    return found
+
+
+def run(
+    only: Sequence[str] = (), *, quick: bool = False, progress: Callable[[str], None] | None = None
+) -> BenchReport:
+    """Run the races and collect what they gave.
+
+    Parameters
+    ----------
+    only : sequence of str
+        Families or beginnings of race names; empty means all.
+    quick : bool
+        One round on arrays a fiftieth of the size: shows that everything runs, proves no goal.
+    progress : callable or None
+        Told the name of each race before it starts.
+    """
+    families = list_races()
+    names = [race.name for races in families.values() for race in races]
+    for word in only:
+        if not any(name.startswith(word) for name in names):
+            check_names(word, (*families, *names), "only", "bench")
+    outcomes = []
+    for family, races in families.items():
+        for race in races:
+            if only and not any(family == word or race.name.startswith(word) for word in only):
+                continue
+            if progress is not None:
+                progress(race.name)
+            outcomes.append((family, run_race(race, quick=quick)))
+    return BenchReport(tuple(outcomes), quick, _versions(), _machine(), datetime.now(UTC).date().isoformat())
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _machine() -> str:
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """Outcomes of all races with versions, machine and date."""
+
+    outcomes: tuple[tuple[str, Outcome], ...]
+    quick: bool
+    versions: dict[str, str | None]
+    machine: str
+    date: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "schema": 1, "date": self.date, "machine": self.machine, "quick": self.quick, "versions": self.versions,
+            "races": [{"family": family, **asdict(outcome)} for family, outcome in self.outcomes],
+        }
+
+    def goals(self) -> list[tuple[str, str, str, str]]:
+        """Return one row per goal: race, goal, measured, met."""
+        rows = []
+        for _, outcome in self.outcomes:
+            for verdict in outcome.verdicts:
+                unit = "MB" if " MB " in verdict.goal else "s" if verdict.goal.endswith(" s") else "×"
+                measured = "–" if verdict.measured is None else f"{verdict.measured:.3g} {unit}"
+                met = {True: "yes", False: "no", None: "–"}[verdict.met]
+                rows.append((outcome.title, verdict.goal, measured, met if not self.quick else f"({met})"))
+        return rows
+
+    def times(self) -> list[tuple[str, str, str, str]]:
+        """Return one row per entrant: race, entrant, best time, ratio to ours."""
+        rows = []
+        for _, outcome in self.outcomes:
+            ours = outcome.ours
+            for timing in outcome.timings:
+                ratio = "" if ours is None or timing is ours else f"{timing.best / ours.best:.3g} ×"
+                part = "" if timing.share == 1 else f" (from {timing.share:.3g} of the work)"
+                rows.append((outcome.title, timing.name + part, _seconds(timing.best), ratio))
+            rows += [(outcome.title, name, "absent", "") for name in outcome.absent]
+            if outcome.memory_mb is not None:
+                rows.append((outcome.title, "our memory on top of the input", f"{outcome.memory_mb:.0f} MB", ""))
+        return rows
+
+    def to_markdown(self) -> str:
+        """Return the page ``docs/tables/bench.md``."""
+        head = ", ".join(f"{name} {number}" for name, number in self.versions.items() if number)
+        gone = ", ".join(name for name, number in self.versions.items() if not number)
+        note = "One quick round on small arrays: no goal is proven by it." if self.quick else (
+            "Entrants take turns on the same arrays; the best time counts. Ratios above 1 mean slower than calibrant."
+        )
+        return "\n".join([
+            "# Speed beside other libraries", "",
+            f"Made by `calibrant bench` on {self.date} ({self.machine}). {note}", "",
+            f"Versions: {head}." + (f" Not installed: {gone}." if gone else ""), "",
+            "## Goals", "", *_markdown(("task", "goal", "measured", "met"), self.goals()), "",
+            "## Times", "", *_markdown(("task", "entrant", "best", "against ours"), self.times()), "",
+        ])
+
+    def __str__(self) -> str:
+        """Return both tables as aligned text."""
+        return "\n".join([
+            f"calibrant bench · {self.date} · {self.machine}" + (" · quick: proves no goal" if self.quick else ""), "",
+            *_aligned(("task", "entrant", "best", "against ours"), self.times()), "",
+            *_aligned(("task", "goal", "measured", "met"), self.goals()),
+        ])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} µs"
+
+
+def _blank_repeats(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    out, last = [], None
+    for row in rows:
+        out.append(("", *row[1:]) if row[0] == last else row)
+        last = row[0]
+    return out
+
+
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(head), line(["---"] * len(head)), *(line(row) for row in _blank_repeats(rows))]
+
+
+def _aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [head, *_blank_repeats(rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
