@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CALIBRATORS = {
     "Identity": "identity",
     "TemperatureScaling": "temperature",
+    "EnsembleTemperatureScaling": "ensemble_temperature",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base"}

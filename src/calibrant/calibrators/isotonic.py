@@ -38,9 +38,7 @@ class IsotonicOneVsRest(Calibrator):
 
     Notes
     -----
-    .. math:: q_k \\propto g_k(p_k) + \\varepsilon\\,p_k
-
-    where :math:`g_k` minimises :math:`\\sum_i w_i (g_k(p_{ik}) - 1[y_i = k])^2` over non-decreasing functions [1]_.
+    q_k ∝ g_k(p_k) + ε·p_k, where g_k minimises Σ_i w_i (g_k(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose
     fitted values are all 0 keeps its input; an absent class is fitted by 0. Cost: O(K·n log n).
 

@@ -42,13 +42,11 @@ class IsotonicMulticlass(Calibrator):
     thresholds_, values_ : arrays
         Ends of the constant stretches of the curve and the values there.
     table_error_ : float
-        Bound of \\|stored curve − exact curve\\|: 0 unless `max_knots` was exceeded, then 2/`max_knots`.
+        Largest distance of the stored from the exact curve: 0 unless `max_knots` was exceeded, then 2/`max_knots`.
 
     Notes
     -----
-    .. math:: q_k \\propto g(p_k) + \\varepsilon\\,p_k
-
-    where :math:`g` minimises :math:`\\sum_{i,k} w_i (g(p_{ik}) - 1[y_i = k])^2` over non-decreasing functions [1]_.
+    q_k ∝ g(p_k) + ε·p_k, where g minimises Σ_i Σ_k w_i (g(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose fitted values
     are all 0 keeps its input. The fit is exact at any size and never holds the n·K pairs: chunks of scores
     are sorted, and the n true-class scores searched in them. Cost: O(n·K log) for the sorts.
