@@ -17,6 +17,10 @@ CALIBRATORS = {
     "Identity": "identity",
     "TemperatureScaling": "temperature",
     "EnsembleTemperatureScaling": "ensemble_temperature",
+    "HistogramBinning": "histogram",
+    "BayesianBinning": "bayesian_binning",
+    "IsotonicOneVsRest": "isotonic",
+    "IsotonicMulticlass": "isotonic_multiclass",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base"}

@@ -125,7 +125,7 @@ def fit_bins(table: Pieces, n_bins: int, strategy: str) -> tuple[Floats, Floats]
     return edges, np.divide(hits, weight, out=centre, where=weight > 0)
 
 
-def mass_splits(table: Pieces, n_bins: int | Ints) -> Ints:
+def mass_splits(table: Pieces, n_bins: int) -> Ints:
     """Return the rows of a sorted table after which equal-mass bins end (all bins but the last), ascending."""
     running = np.cumsum(table.weight)
     goal = running[-1] * np.arange(1, n_bins) / n_bins
