@@ -32,7 +32,7 @@ def command(quick: bool, only: tuple[str, ...], as_json: bool, output: Path | No
     report = bench.run(only, quick=quick, progress=tell if sys.stderr.isatty() else None)
     text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
     if output is not None:
-        page = report.to_markdown() if output.suffix == ".md" else (text if output.suffix == ".json" else str(report)) + "\n"
+        page = {".md": report.to_markdown(), ".json": text + "\n"}.get(output.suffix, f"{report}\n")
         aside = output.with_name(output.name + ".part")
         aside.write_text(page, encoding="utf-8")
         aside.replace(output)

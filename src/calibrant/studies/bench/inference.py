@@ -62,7 +62,8 @@ def _bootstrap(quick: bool) -> list[Entrant]:
         Entrant("calibrant interval of ECE, percentile", "ours", _calibrant(
             lambda c: c.interval("ece", y, p, method="percentile", n_resamples=1000, rng=0), "interval"
         )),
-        peer("uncertainty-calibration bootstrap_uncertainty", build, 1, (few + 2) / 1002),  # two more evaluations stand around the loop
+        # two more evaluations stand around the loop
+        peer("uncertainty-calibration bootstrap_uncertainty", build, 1, (few + 2) / 1002),
     ]
 
 
