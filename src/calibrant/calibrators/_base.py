@@ -216,9 +216,12 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         self.floor_, self.smallest_ = 0.0, 0.0
         if self.view == "proba" or self.space == "logit":
             return scores
+        if not hasattr(self, "floor"):  # a method with a uniform member of its own
+            self.smallest_ = float(np.finfo(np.float64).tiny)
+            return scores.with_floor(0.0, self.smallest_)
         found, self.smallest_ = scores.zeros()
         if found:
-            floor = getattr(self, "floor", "fit")
+            floor = self.floor
             if floor is None:
                 raise input_error(
                     "X", caller, "hold no exact zeros when floor=None", "a zero", "use floor='fit' or give a number"

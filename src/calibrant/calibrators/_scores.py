@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
-from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_weights
+from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_rng, check_weights
 from calibrant.core.links import log_softmax, softmax
 from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.errors import InputError, input_error
@@ -172,11 +172,26 @@ class _named_as_calibrator_arguments:  # noqa: N801  # reads as a sentence in `w
             raise InputError(str(error).replace("y_proba", "X").replace("y_true", "y")) from error
 
 
-def folds(codes: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+def pool_rows(scores: Scores, codes: Ints, weights: Floats) -> tuple[Scores, Ints, Floats]:
+    """Join equal rows with equal labels and put them in an order that depends on their content only.
+
+    Folds drawn afterwards are the same whatever the order of the rows, and whether a row is repeated
+    or weighted. Rows are compared by a 64-bit hash of their bits.
+    """
+    wide = np.ascontiguousarray(scores.matrix, dtype=np.float64)
+    odd = np.random.default_rng(0).integers(0, 2**63, size=wide.shape[1], dtype=np.uint64) * 2 + 1
+    bits = (wide + 0.0).view(np.uint64)  # −0 and 0 are one value
+    bits ^= bits >> np.uint64(29)
+    key = (bits * odd).sum(axis=1, dtype=np.uint64) ^ codes.astype(np.uint64)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return scores.rows(first), codes[first], np.bincount(group, weights=weights)
+
+
+def folds(codes: Ints, n_folds: int, rng: Any, caller: str) -> Iterator[tuple[Array, Array]]:
     """Stratified folds: rows of each class are spread over the folds; yields (fit rows, held-out rows)."""
-    shuffled = rng.permutation(len(codes))
+    shuffled = check_rng(rng, caller).permutation(len(codes))
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     fold = np.empty(len(codes), dtype=np.int64)
     fold[by_class] = np.arange(len(codes)) % n_folds
-    for index in range(n_folds):
+    for index in range(min(n_folds, len(codes))):
         yield np.flatnonzero(fold != index), np.flatnonzero(fold == index)

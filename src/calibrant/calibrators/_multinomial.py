@@ -1,0 +1,236 @@
+"""Penalised multinomial regression on scores: softmax(Wx + b), full or diagonal, solved by Newton.
+
+Objective: weighted mean negative log-likelihood + Σ R∘(θ − θ₀)². It is convex; with R > 0 everywhere
+the optimum is unique and finite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from calibrant._typing import Floats, Ints
+
+#: Largest number of free numbers for which the Hessian is formed and factorised.
+DENSE = 1000
+#: The gradient of the final fit ends below this, entry by entry.
+GRADIENT_TOLERANCE = 1e-8
+MAX_STEPS = 200
+
+
+def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float, Floats]:
+    """Return the weighted sum of −log q_y and q, the softmax of each row (overwrites `logits`)."""
+    rows = np.arange(len(logits))
+    logits -= logits.max(axis=1, keepdims=True)
+    truth = logits[rows, codes]
+    np.exp(logits, out=logits)
+    mass = logits.sum(axis=1)
+    logits /= mass[:, None]
+    return float(weights @ (np.log(mass) - truth)), logits
+
+
+class Problem(Protocol):
+    """A convex objective: value and gradient, and a Newton direction at the point last evaluated."""
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient."""
+
+    def direction(self, gradient: Floats, accuracy: float) -> Floats:
+        """Return the (possibly truncated) Newton step."""
+
+
+@dataclass
+class Affine:
+    """Full matrix and intercept: θ = [W | b] of shape (K, K + 1), logits = [x, 1] θ'."""
+
+    x: Floats
+    codes: Ints
+    weights: Floats
+    penalty: Floats
+    centre: Floats
+
+    def __post_init__(self) -> None:
+        self.n, self.k = self.x.shape
+        self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
+        self.share = self.weights / self.weights.sum()
+        self.q: Any = None
+        self._factors: Any = None
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient; keeps q for the direction."""
+        loss, self.q = log_likelihood(self.wide @ theta.T, self.codes, self.share)
+        gap = self.q * self.share[:, None]
+        gap[np.arange(self.n), self.codes] -= self.share
+        off = theta - self.centre
+        return loss + float((self.penalty * off * off).sum()), gap.T @ self.wide + 2 * self.penalty * off
+
+    def direction(self, gradient: Floats, accuracy: float) -> Floats:
+        """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
+        if gradient.size <= DENSE:
+            return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
+        return -conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
+
+    def _hessian(self) -> Floats:
+        k, d = self.k, self.k + 1
+        hessian = np.zeros((k, d, k, d))
+        step = max(256, (1 << 21) // (k * d))
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
+            q, wide, share = self.q[rows], self.wide[rows], self.share[rows]
+            outer = (q[:, :, None] * wide[:, None, :]).reshape(len(q), k * d)
+            hessian -= ((outer * share[:, None]).T @ outer).reshape(hessian.shape)
+            for i in range(k):
+                hessian[i, :, i, :] += (wide * (share * q[:, i])[:, None]).T @ wide
+        flat = hessian.reshape(k * d, k * d)
+        flat[np.diag_indices(k * d)] += 2 * self.penalty.ravel()
+        return np.asarray(flat)
+
+    def _product(self, v: Floats) -> Floats:
+        moved = self.wide @ v.T
+        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
+        moved *= self.q
+        moved *= self.share[:, None]
+        return np.asarray(moved.T @ self.wide + 2 * self.penalty * v)
+
+    def _preconditioner(self) -> Any:
+        """Per class, mean curvature times the second moments of the scores, factorised once per problem."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        curvature = self.share @ (self.q * (1 - self.q)) + 1e-12
+        if self.k > 200:  # factors would not fit: the diagonal has to do
+            moment = self.share @ (self.wide * self.wide)
+            diagonal = curvature[:, None] * moment[None, :] + 2 * self.penalty
+            return lambda r: r / diagonal
+        if self._factors is None:
+            moments = (self.wide * self.share[:, None]).T @ self.wide
+            ridge = 1e-10 * np.trace(moments)
+            self._factors = [
+                cho_factor(c * moments + np.diag(2 * p + c * ridge), lower=True)
+                for c, p in zip(curvature, self.penalty, strict=True)
+            ]
+        factors = self._factors
+        return lambda r: np.stack([cho_solve(f, row, check_finite=False) for f, row in zip(factors, r, strict=True)])
+
+
+@dataclass
+class Diagonal:
+    """One scale and one shift per class: θ = [a, b] of shape (2, K), logits = a∘x + b."""
+
+    x: Floats
+    codes: Ints
+    weights: Floats
+    penalty: Floats
+    centre: Floats
+
+    def __post_init__(self) -> None:
+        self.n, self.k = self.x.shape
+        self.share = self.weights / self.weights.sum()
+        self.q: Any = None
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient; keeps q for the direction."""
+        loss, self.q = log_likelihood(theta[0] * self.x + theta[1], self.codes, self.share)
+        gap = self.q * self.share[:, None]
+        gap[np.arange(self.n), self.codes] -= self.share
+        off = theta - self.centre
+        gradient = np.stack([np.einsum("ij,ij->j", gap, self.x), gap.sum(axis=0)])
+        return loss + float((self.penalty * off * off).sum()), gradient + 2 * self.penalty * off
+
+    def direction(self, gradient: Floats, accuracy: float) -> Floats:
+        """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
+        if gradient.size <= DENSE // 2:
+            return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
+        weighted = self.q * self.share[:, None]
+        diagonal = np.stack([np.einsum("ij,ij,ij->j", weighted * (1 - self.q), self.x, self.x),
+                             (weighted * (1 - self.q)).sum(axis=0)]) + 2 * self.penalty
+        return -conjugate_gradients(self._product, lambda r: r / diagonal, gradient, accuracy)
+
+    def _hessian(self) -> Floats:
+        root = np.sqrt(self.share)[:, None]
+        both = np.concatenate([self.q * self.x * root, self.q * root], axis=1)
+        hessian = -(both.T @ both)
+        weighted = self.q * self.share[:, None]
+        k, index = self.k, np.arange(self.k)
+        cross = np.einsum("ij,ij->j", weighted, self.x)
+        hessian[index, index] += np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
+        hessian[index, k + index] += cross
+        hessian[k + index, index] += cross
+        hessian[k + index, k + index] += weighted.sum(axis=0)
+        hessian[np.diag_indices(2 * k)] += 2 * self.penalty.ravel()
+        return np.asarray(hessian)
+
+    def _product(self, v: Floats) -> Floats:
+        moved = v[0] * self.x + v[1]
+        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
+        moved *= self.q
+        moved *= self.share[:, None]
+        return np.stack([np.einsum("ij,ij->j", moved, self.x), moved.sum(axis=0)]) + 2 * self.penalty * v
+
+
+def _solve(hessian: Floats, gradient: Floats) -> Floats:
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    scale = float(np.trace(hessian)) / len(hessian)
+    for ridge in (1e-14, 1e-11, 1e-8, 1e-4, 1.0):  # rounding may cost definiteness in flat directions
+        try:
+            factor = cho_factor(hessian + ridge * scale * np.eye(len(hessian)), lower=True)
+        except LinAlgError:
+            continue
+        return np.asarray(cho_solve(factor, gradient))
+    return gradient / scale
+
+
+def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accuracy: float) -> Floats:
+    """Solve H x = g by preconditioned conjugate gradients to a relative residual of `accuracy`."""
+    x = np.zeros_like(gradient)
+    residual = gradient.copy()
+    z = precondition(residual)
+    p = z.copy()
+    energy = float((residual * z).sum())
+    goal = accuracy * accuracy * energy
+    for _ in range(500):
+        along = product(p)
+        bend = float((p * along).sum())
+        if not bend > 0:
+            break
+        step = energy / bend
+        x += step * p
+        residual -= step * along
+        z = precondition(residual)
+        new = float((residual * z).sum())
+        if new <= goal:
+            break
+        p *= new / energy
+        p += z
+        energy = new
+    return x
+
+
+def minimise(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE) -> tuple[Floats, float, bool]:
+    """Newton with backtracking; returns θ, the objective and whether the gradient tolerance was met."""
+    theta = start
+    value, gradient = problem.evaluate(theta)
+    first = float(np.abs(gradient).max())
+    for _ in range(MAX_STEPS):
+        size = float(np.abs(gradient).max())
+        if size <= tolerance:
+            return theta, value, True
+        accuracy = min(0.1, max(np.sqrt(size / max(first, 1e-300)) * 0.1, 1e-4))
+        direction = problem.direction(gradient, accuracy)
+        slope = float((gradient * direction).sum())
+        if not slope < 0:
+            direction, slope = -gradient, -float((gradient * gradient).sum())
+        step = 1.0
+        while step > 1e-12:
+            trial = theta + step * direction
+            new, new_gradient = problem.evaluate(trial)
+            if new <= value + 1e-4 * step * slope + 1e-15 * abs(value):
+                break
+            step *= 0.5
+        else:  # no descent left at working precision
+            problem.evaluate(theta)
+            return theta, value, size <= 1e3 * tolerance
+        theta, value, gradient = trial, new, new_gradient
+    return theta, value, False
