@@ -42,6 +42,10 @@ class Estimator:
         """Return one exact table per group."""
         return tuple(value_table(pairs) for pairs in view.groups(forecast))
 
+    def state(self, table: Table) -> State:
+        """Return the state that `power` finishes, from one table of a single group."""
+        return (table,)
+
     def power(self, state: State, norm: float) -> Floats:
         """Return the p-th power of the error of each group (last axis); the error itself for the maximum norm."""
         groups = [self.table_power(table, norm) if table.total > 0 else self._nothing(table) for table in state]  # type: ignore[arg-type, union-attr]
@@ -126,6 +130,10 @@ class Binned(Estimator):
         if self.bins == "mass":
             return view.mass_bins(forecast, self.n_bins)
         return view.width_bins(forecast, self.n_bins)
+
+    def state(self, table: Table) -> Bins:
+        """Collect one table into bins."""
+        return table.mass_bins(self.n_bins) if self.bins == "mass" else table.bins(self.n_bins)
 
     def _fill_convention(self, forecast: Forecast, view: View) -> Bins:
         parts = []

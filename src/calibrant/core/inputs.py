@@ -7,6 +7,7 @@ in which rounding, row scaling and softmax have been applied.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -316,6 +317,24 @@ class Forecast:
     def proba(self) -> Floats:
         """The whole matrix as float64 (a copy: for row-wise measures and calibrators at moderate size)."""
         return np.concatenate([self.block(rows).astype(np.float64) for rows in self.chunks()])
+
+    def with_codes(self, codes: Ints) -> Forecast:
+        """Return the same forecasts with other outcomes (resampled labels); nothing is checked or copied again."""
+        other = copy(self)
+        other.codes = codes
+        other._hit = None if self.matrix is not None else codes.astype(bool)
+        for derived in ("true_score", "true_log_score"):
+            other.__dict__.pop(derived, None)
+        return other
+
+    def take(self, rows: Array) -> Forecast:
+        """Return some rows (indices or a mask) as a forecast of their own; nothing is checked again."""
+        other = self.with_codes(self.codes[rows])
+        for name in ("matrix", "weights", "_scale", "_lse", "_log_odds", "_top", "_top_score"):
+            value = getattr(self, name)
+            setattr(other, name, None if value is None else value[rows])
+        other._hit = None if self._hit is None else self._hit[rows]
+        return other
 
     # -- the checking pass -------------------------------------------------------------------
 

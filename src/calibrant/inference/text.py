@@ -1,0 +1,113 @@
+"""How an evaluation reads: the terminal text and a plain HTML table."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING
+
+from calibrant.core.declare import lookup
+from calibrant.core.results import Result
+
+if TYPE_CHECKING:
+    from calibrant.inference.evaluation import Evaluation
+
+HEADERS = ("measure", "value", "if calibrated", "p-value", "{level} interval", "estimates")
+#: Facts of the first line; they need no row of their own.
+_IN_HEADER = ("accuracy", "confidence")
+
+
+def count(n: int) -> str:
+    """Write a count with thin groups: 10 000."""
+    return f"{n:,}".replace(",", " ")
+
+
+def number(value: float, *, percent: bool) -> str:
+    """Write a value: percent with two decimals, else four significant digits."""
+    if math.isinf(value) or math.isnan(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else "nan"
+    return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
+
+
+def headline(evaluation: Evaluation) -> str:
+    """Return the first line: size, classes, accuracy, confidence and their difference."""
+    facts = evaluation.facts
+    lean = 100 * (facts.confidence - facts.accuracy)
+    direction = (
+        f"over-confident by {lean:.1f} points" if lean > 0.05
+        else f"under-confident by {-lean:.1f} points" if lean < -0.05
+        else "claims what it reaches"
+    )
+    classes = f" · {count(evaluation.n_classes)} classes" if evaluation.n_classes else " · top-label pairs"
+    weighted = " (weighted)" if evaluation.weighted else ""
+    return (
+        f"{count(evaluation.n)} predictions{weighted}{classes} · accuracy {100 * facts.accuracy:.1f} %"
+        f" · mean confidence {100 * facts.confidence:.1f} % → {direction}"
+    )
+
+
+def cells(result: Result) -> tuple[str, str, str, str, str, str]:
+    """Return the six cells of a row."""
+    measure = lookup(result.name.partition("@")[0])
+    percent = measure.percent
+    null = "–"
+    if result.null_mean is not None and result.null_std is not None:
+        null = (
+            f"{100 * result.null_mean:.2f} ± {100 * result.null_std:.2f} %" if percent
+            else f"{result.null_mean:.4g} ± {result.null_std:.1g}"
+        )
+    pvalue = "–" if result.pvalue is None else "< 0.001" if result.pvalue < 0.001 else f"{result.pvalue:.3f}"
+    interval = "–"
+    if result.interval is not None:
+        low, high = result.interval.low, result.interval.high
+        interval = f"{100 * low:.2f} – {100 * high:.2f} %" if percent else f"{low:.4g} – {high:.4g}"
+    return result.name, number(result.value, percent=percent), null, pvalue, interval, meaning(result)
+
+
+def meaning(result: Result) -> str:
+    """Return what the value estimates, with the side of the bound."""
+    _, _, view = result.name.partition("@")
+    estimates = f"the {view} error" if view else (result.estimates or "–")
+    side = {"lower": "lower bound of ", "upper": "upper bound of "}.get(result.bound or "", "")
+    return side + estimates
+
+
+def table(evaluation: Evaluation, *, width: int | None = None) -> list[str]:
+    """Return the lines of the table; on a narrow terminal the last column goes."""
+    rows = [cells(result) for result in evaluation.results if result.name not in _IN_HEADER]
+    heads = tuple(head.format(level=f"{100 * evaluation.level:g} %") for head in HEADERS)
+    sizes = [max(len(row[i]) for row in [heads, *rows]) for i in range(6)]
+    last = 6 if width is None or sum(sizes) + 10 <= width else 5
+    return ["  ".join(row[i].ljust(sizes[i]) for i in range(last)).rstrip() for row in [heads, *rows]]
+
+
+def next_step(evaluation: Evaluation) -> str:
+    """Return the one thing to do next."""
+    if evaluation.verdict.startswith(("Not calibrated", "Top label calibrated, classes not")):
+        return "Next: repair it on held-out calibration rows: calibrant fit FILE -o cal.json (names the best method)."
+    if evaluation.verdict.startswith("Cannot tell"):
+        return "Next: collect more labelled rows; calibrant explain ece says how many a given error needs."
+    return "Next: nothing to repair; keep watching it with calibrant check or calibrant monitor."
+
+
+def evaluation_text(evaluation: Evaluation, *, width: int | None = None) -> str:
+    """Return the terminal text."""
+    lines = [headline(evaluation), *table(evaluation, width=width), f"Verdict: {evaluation.verdict}", next_step(evaluation)]
+    lines += [f"Note: {note}." for note in evaluation.notes]
+    return "\n".join(lines)
+
+
+def evaluation_html(evaluation: Evaluation) -> str:
+    """Return headline, table and verdict as HTML for notebooks; text from users is escaped."""
+    heads = "".join(
+        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * evaluation.level:g} %'))}</th>" for h in HEADERS
+    )
+    rows = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells(result)) + "</tr>"
+        for result in evaluation.results
+        if result.name not in _IN_HEADER
+    )
+    return (
+        f"<p>{html.escape(headline(evaluation))}</p><p><strong>{html.escape(evaluation.verdict)}</strong></p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    )
