@@ -9,6 +9,8 @@ from __future__ import annotations
 from calibrant.regression._base import RegressionCalibrator, load
 from calibrant.regression.auto import AutoVarianceCalibrator
 from calibrant.regression.calibrators import Identity, StdScaling, VarianceScaling
+from calibrant.regression.evaluation import MEASURES, RegressionEvaluation, evaluate
+from calibrant.regression.intervals import Comparison, compare, interval
 from calibrant.regression.isotonic import IsotonicQuantiles
 from calibrant.regression.kernel import skce, skce_test
 from calibrant.regression.pit import (
@@ -32,7 +34,9 @@ from calibrant.regression.variance_errors import (
 )
 
 __all__ = [
+    "MEASURES",
     "AutoVarianceCalibrator",
+    "Comparison",
     "Identity",
     "IsotonicQuantiles",
     "Normal",
@@ -40,17 +44,21 @@ __all__ = [
     "Prediction",
     "Quantiles",
     "RegressionCalibrator",
+    "RegressionEvaluation",
     "Samples",
     "StdScaling",
     "VarianceScaling",
     "VarianceTable",
     "average_variance",
     "calibrator_classes",
+    "compare",
     "compute_pit",
     "compute_variance_table",
     "crps",
     "dss",
     "ence",
+    "evaluate",
+    "interval",
     "interval_score",
     "load",
     "mean_squared_error",

@@ -166,7 +166,8 @@ def check_lengths(bandwidth: Bandwidth, points: Points, caller: str) -> tuple[fl
     return float(pair[0]), float(pair[1])
 
 
-def _points(rows: Rows) -> Points:
+def row_points(rows: Rows) -> Points:
+    """Return what pairs of rows are compared by."""
     return Points(rows.y, rows.mean, np.sqrt(rows.variance), rows.variance)
 
 
@@ -231,7 +232,7 @@ def skce(
     caller = "skce"
     check_names(estimator, ("unbiased", "biased", "block", "linear"), "estimator", caller)
     rows = check_rows(y_true, mean, variance, caller=caller, sample_weight=sample_weight)
-    points = _points(rows)
+    points = row_points(rows)
     lengths = check_lengths(bandwidth, points, caller)
     if estimator in ("block", "linear"):
         return _block_mean(points, rows.weights, 2 if estimator == "linear" else block_size, lengths, caller)
@@ -323,7 +324,7 @@ def skce_test(
     """
     caller = "skce_test"
     rows = check_rows(y_true, mean, variance, caller=caller)
-    return run_test(_points(rows), bandwidth, n_resamples, check_rng(rng, caller), caller)
+    return run_test(row_points(rows), bandwidth, n_resamples, check_rng(rng, caller), caller)
 
 
 def run_test(
