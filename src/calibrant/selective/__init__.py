@@ -1,0 +1,27 @@
+"""Refusing forecasts: rejection, risk against coverage, and telling foreign data apart."""
+
+from calibrant.selective.ood import OodDetection, SwapIn, ood_detection, swap_in
+from calibrant.selective.rejection import RejectionCurve, rejection_curve
+from calibrant.selective.risk_coverage import (
+    RiskCoverageCurve,
+    SelectivePoint,
+    coverage_at_risk,
+    risk_coverage_curve,
+    risk_coverage_interval,
+)
+from calibrant.selective.uncertainty import uncertainty
+
+__all__ = [
+    "OodDetection",
+    "RejectionCurve",
+    "RiskCoverageCurve",
+    "SelectivePoint",
+    "SwapIn",
+    "coverage_at_risk",
+    "ood_detection",
+    "rejection_curve",
+    "risk_coverage_curve",
+    "risk_coverage_interval",
+    "swap_in",
+    "uncertainty",
+]

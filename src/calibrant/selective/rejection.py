@@ -1,0 +1,115 @@
+"""Rejection: the error of what is kept when unsure forecasts are refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant._typing import ArrayLike, Floats, Space
+from calibrant.core.inputs import check_forecast, to_array
+from calibrant.core.results import Record
+from calibrant.errors import input_error
+from calibrant.selective.uncertainty import at_most, forecast_uncertainty
+
+#: The UCE paper's thresholds 1.00, 0.95, …, 0.05.
+THRESHOLDS = np.arange(20, 0, -1) / 20
+
+
+@dataclass(frozen=True)
+class RejectionCurve(Record):
+    """Error and coverage of the kept rows by threshold, with Wilson bounds of the error (nan: no row is kept)."""
+
+    threshold: Floats
+    error: Floats
+    coverage: Floats
+    low: Floats
+    high: Floats
+    level: float
+    n: int
+
+    def __str__(self) -> str:
+        rows = zip(self.threshold, 100 * self.coverage, self.error, self.low, self.high, strict=True)
+        lines = ["{:9.2f} {:5.1f} %  {:.4f} [{:.4f}, {:.4f}]".format(*row) for row in rows]
+        return "\n".join(["threshold   kept    error", *lines])
+
+
+def rejection_curve(
+    y_true: ArrayLike, y_proba: ArrayLike, *, by: str | ArrayLike = "entropy", thresholds: ArrayLike | None = None,
+    level: float = 0.95, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None,
+    space: Space = "proba",
+) -> RejectionCurve:
+    """Compute the error of the forecasts whose uncertainty does not exceed a threshold.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Class indices, or labels with `classes`.
+    y_proba : array-like of shape (n, K) or (n,)
+        Probabilities, or logits with ``space="logit"``.
+    by : {"entropy", "confidence"} or array of shape (n,), default="entropy"
+        Normalised entropy, 1 − confidence, or any score that is larger for less sure rows.
+    thresholds : array-like, optional
+        By default 1.00, 0.95, …, 0.05, the UCE paper's.
+    level : float, default=0.95
+        Of the Wilson interval of each error.
+    sample_weight : array-like of shape (n,), optional
+        Frequencies.
+    classes, space
+        As everywhere.
+
+    Returns
+    -------
+    RejectionCurve
+        Arrays in the order of the thresholds. Where no row is kept, error and bounds are nan and coverage is 0.
+
+    Notes
+    -----
+    error(τ) = Σ w·1[u ≤ τ, wrong] / Σ w·1[u ≤ τ]. For a calibrated model the error of rows kept by 1 − confidence
+    ≤ τ is below τ; for entropy this holds roughly when there are many classes. O(n log n).
+
+    References
+    ----------
+    .. [1] "Uncertainty Calibration Error: A New Metric for Multi-Class Classification" (2020), section 5.
+
+    Examples
+    --------
+    >>> p = [[0.95, 0.05], [0.9, 0.1], [0.6, 0.4], [0.55, 0.45]]
+    >>> curve = rejection_curve([0, 0, 1, 0], p, by="confidence", thresholds=[1.0, 0.41, 0.1])
+    >>> curve.error.round(3), curve.coverage
+    (array([0.25 , 0.333, 0.   ]), array([1.  , 0.75, 0.5 ]))
+    """
+    caller = "rejection_curve"
+    forecast = check_forecast(
+        y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space
+    )
+    check_level(level, caller)
+    grid = THRESHOLDS if thresholds is None else to_array(thresholds, "thresholds", caller).astype(np.float64)
+    if grid.ndim != 1 or not np.isfinite(grid).all():
+        raise input_error("thresholds", caller, "be a list of finite numbers", repr(thresholds), "leave it out")
+    score = forecast_uncertainty(forecast, by, caller)
+    weight = np.ones(forecast.n) if forecast.weights is None else forecast.weights
+    wrong = weight * ~forecast.hit
+    kept = np.array([weight[at_most(score, t)].sum() for t in grid])
+    errors = np.array([wrong[at_most(score, t)].sum() for t in grid])
+    error = np.divide(errors, kept, out=np.full(len(grid), np.nan), where=kept > 0)
+    low, high = wilson(error, kept, level)
+    return RejectionCurve(grid.copy(), error, kept / weight.sum(), low, high, level, forecast.n)
+
+
+def check_level(level: float, caller: str) -> None:
+    """Refuse levels outside (0, 1)."""
+    if not 0 < level < 1:
+        raise input_error("level", caller, "lie strictly between 0 and 1", repr(level), "0.95 is usual")
+
+
+def wilson(share: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the Wilson (1927) bounds of shares from `n` rows; nan where n is 0."""
+    from scipy.special import ndtri
+
+    z = float(ndtri(0.5 + level / 2))
+    size = np.where(n > 0, n, np.nan)
+    centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
+    half = z / (1 + z**2 / size) * np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    low, high = np.where(share == 0, 0.0, centre - half), np.where(share == 1, 1.0, centre + half)
+    return low, high  # exact at the ends, where the formula is 0 or 1 up to rounding
