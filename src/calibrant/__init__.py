@@ -28,8 +28,23 @@ _HOMES = {
     "test_calibration": "inference",
 }
 _ROOMS = (
-    "calibrators", "core", "datasets", "engines", "errors", "estimators", "inference", "metrics", "plots",
-    "regression", "reporting", "scores", "selective", "studies", "testing", "torch", "views",
+    "calibrators",
+    "core",
+    "datasets",
+    "engines",
+    "errors",
+    "estimators",
+    "inference",
+    "metrics",
+    "plots",
+    "regression",
+    "reporting",
+    "scores",
+    "selective",
+    "studies",
+    "testing",
+    "torch",
+    "views",
 )
 __all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+#: The names tell the reader the element type; NumPy's stubs lose it in most sums and counts.
+Floats: TypeAlias = NDArray[Any]
+Ints: TypeAlias = NDArray[Any]
+Bools: TypeAlias = NDArray[Any]
 
 #: Anything the door accepts: lists, NumPy, pandas, Polars, Arrow, torch tensors.
 ArrayLike: TypeAlias = Any

@@ -73,6 +73,5 @@ def require(module: str, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"{purpose} needs {module}, which is not installed. "
-            f"Hint: pip install 'calibrant[{extra}]'."
+            f"{purpose} needs {module}, which is not installed. Hint: pip install 'calibrant[{extra}]'."
         ) from error

@@ -48,7 +48,9 @@ class Estimator:
 
     def power(self, state: State, norm: float) -> Floats:
         """Return the p-th power of the error of each group (last axis); the error itself for the maximum norm."""
-        groups = [self.table_power(table, norm) if table.total > 0 else self._nothing(table) for table in state]  # type: ignore[arg-type, union-attr]
+        if isinstance(state, Bins):
+            raise TypeError(f"{type(self).__name__} works on tables, not on bins")
+        groups = [self.table_power(table, norm) if table.total > 0 else self._nothing(table) for table in state]
         return np.stack(groups, axis=-1)
 
     def _nothing(self, table: Table) -> Floats:
@@ -56,19 +58,25 @@ class Estimator:
 
     def table_power(self, table: Table, norm: float) -> Floats:
         """Return the p-th power of the error on one table."""
-        raise TypeError(f"{type(self).__name__} does not work on one table")
+        raise TypeError(f"{type(self).__name__} does not finish one table of {len(table)} rows in norm {norm}")
 
     def check(self, view: View, norm: float) -> None:
         """Refuse combinations without a meaning, and say why."""
         name = type(self).__name__
         if isinstance(view, Canonical):
             raise input_error(
-                "view", "calibration_error", f"give pairs (score, outcome) for {name}", "Canonical()",
+                "view",
+                "calibration_error",
+                f"give pairs (score, outcome) for {name}",
+                "Canonical()",
                 "the whole vector is judged by skce, ce-kde and the proper scores",
             )
         if not self.has_norm and norm != 1:
             raise input_error(
-                "norm", "calibration_error", f"be left at 1: {name} defines its own distance", f"{norm}",
+                "norm",
+                "calibration_error",
+                f"be left at 1: {name} defines its own distance",
+                f"{norm}",
                 "drop norm=, or use Binned, KDE, Local or Isotonic",
             )
 
@@ -117,8 +125,11 @@ class Binned(Estimator):
         super().check(view, norm)
         if self.debias and norm != 2:
             raise input_error(
-                "debias", "calibration_error", "go with norm=2: only the squared error has this correction",
-                f"norm={norm}", "pass norm=2 or debias=False",
+                "debias",
+                "calibration_error",
+                "go with norm=2: only the squared error has this correction",
+                f"norm={norm}",
+                "pass norm=2 or debias=False",
             )
 
     def fill(self, forecast: Forecast, view: View) -> Bins:
@@ -139,7 +150,10 @@ class Binned(Estimator):
         parts = []
         for pairs in view.groups(forecast):
             index, count = conventions.assign(
-                str(self.convention), pairs.score.astype(np.float64), self.n_bins, self.bins,
+                str(self.convention),
+                pairs.score.astype(np.float64),
+                self.n_bins,
+                self.bins,
                 classwise=isinstance(view, Classwise),
             )
             weight = np.ones(len(index)) if pairs.weight is None else pairs.weight
@@ -174,8 +188,11 @@ def check_counts(forecast: Forecast, argument: str) -> None:
     if w is not None and (w != np.floor(w)).any():
         row = int(np.flatnonzero(w != np.floor(w))[0])
         raise input_error(
-            "sample_weight", forecast.caller, f"be whole numbers, because {argument} needs counts",
-            f"{w[row]} at row {row}", "weights are frequencies: scale them to counts, or drop them",
+            "sample_weight",
+            forecast.caller,
+            f"be whole numbers, because {argument} needs counts",
+            f"{w[row]} at row {row}",
+            "weights are frequencies: scale them to counts, or drop them",
         )
 
 
@@ -206,7 +223,10 @@ class KDE(Estimator):
         super().check(view, norm)
         if math.isinf(norm):
             raise input_error(
-                "norm", "calibration_error", "be finite for KDE: the density ratio has no stable maximum", "inf",
+                "norm",
+                "calibration_error",
+                "be finite for KDE: the density ratio has no stable maximum",
+                "inf",
                 "use Binned for the maximum error",
             )
 
@@ -268,7 +288,9 @@ def laplace_sum(score: Floats, d: Floats, width: float) -> Floats:
         growth = np.exp((score[start:stop] - origin) / width)
         part = d[..., start:stop]
         carry = carry * math.exp(-(origin - float(score[previous])) / width)
-        running = (carry[..., None] + np.cumsum(part * growth, axis=-1)) / growth  # Σ_{j ≤ i} d_j e^{−(s_i − s_j)/width}
+        running = (
+            carry[..., None] + np.cumsum(part * growth, axis=-1)
+        ) / growth  # Σ_{j ≤ i} d_j e^{−(s_i − s_j)/width}
         total = total + (part * (2.0 * running - part)).sum(axis=-1)
         carry = running[..., -1]
         previous, start = stop - 1, stop
@@ -287,7 +309,9 @@ class Local(Estimator):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.decay, int | float) and 0 < self.decay < 1):
-            raise input_error("decay", "Local", "lie strictly between 0 and 1", repr(self.decay), "0.8 to 0.95 is usual")
+            raise input_error(
+                "decay", "Local", "lie strictly between 0 and 1", repr(self.decay), "0.8 to 0.95 is usual"
+            )
 
     def table_power(self, table: Table, norm: float) -> Floats:
         """Return the mean p-th power of |s − local accuracy|."""

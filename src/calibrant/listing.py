@@ -52,8 +52,21 @@ class MeasureList:
         import polars as pl
 
         keys = (
-            "name", "function", "title", "notion", "estimates", "bound", "smaller_is_better", "perfect", "proper",
-            "consistent", "state", "cost", "weakness", "paper", "since",
+            "name",
+            "function",
+            "title",
+            "notion",
+            "estimates",
+            "bound",
+            "smaller_is_better",
+            "perfect",
+            "proper",
+            "consistent",
+            "state",
+            "cost",
+            "weakness",
+            "paper",
+            "since",
         )
         return pl.DataFrame([{key: getattr(m, key) for key in keys} for m in declared()], infer_schema_length=None)
 
@@ -63,7 +76,9 @@ class MeasureList:
             side = {"lower": "lower bound of ", "upper": "upper bound of "}.get(m.bound or "", "")
             rows.append((m.name, m.notion, side + m.estimates, m.cost))
         sizes = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows)
+        return "\n".join(
+            "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows
+        )
 
 
 def list_measures() -> MeasureList:

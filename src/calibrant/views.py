@@ -41,7 +41,7 @@ class View:
 
     def pairs(self, forecast: Forecast) -> Pairs:
         """Return the pairs of a view with one group."""
-        raise TypeError(f"{type(self).__name__} has no single group of pairs")
+        raise TypeError(f"{type(self).__name__} has no single group of pairs of {forecast.caller}")
 
     def groups(self, forecast: Forecast) -> Iterator[Pairs]:
         """Yield the pairs of each group."""
@@ -133,9 +133,7 @@ class WithinTopR(View):
     def pairs(self, forecast: Forecast) -> Pairs:
         """Return (sum of the r largest, truth among them)."""
         scores, classes = _ranked(forecast, self.r)
-        return Pairs(
-            _computed(scores.sum(axis=1)), (classes == forecast.codes[:, None]).any(axis=1), forecast.weights
-        )
+        return Pairs(_computed(scores.sum(axis=1)), (classes == forecast.codes[:, None]).any(axis=1), forecast.weights)
 
 
 def _computed(score: Floats) -> Floats:
@@ -337,7 +335,11 @@ class Canonical(View):
 
 
 _FIXED: dict[str, Any] = {
-    "top-1": TopLabel, "classwise": Classwise, "pooled": Pooled, "entropy": Entropy, "canonical": Canonical,
+    "top-1": TopLabel,
+    "classwise": Classwise,
+    "pooled": Pooled,
+    "entropy": Entropy,
+    "canonical": Canonical,
 }
 _NUMBERED: dict[str, Any] = {"top": TopR, "within": WithinTopR, "class": ClassK}
 
@@ -354,11 +356,14 @@ def as_view(view: View | str, caller: str = "calibration_error") -> View:
         return view
     if isinstance(view, str):
         if view in _FIXED:
-            return _FIXED[view]()  # type: ignore[no-any-return]
+            return _FIXED[view]()
         match = re.fullmatch(r"(top|within|class)-(\d+)", view)
         if match:
-            return _NUMBERED[match[1]](int(match[2]))  # type: ignore[no-any-return]
+            return _NUMBERED[match[1]](int(match[2]))
     raise input_error(
-        "view", caller, "be a view or one of top-R, within-R, class-K, classwise, pooled, entropy", repr(view),
+        "view",
+        caller,
+        "be a view or one of top-R, within-R, class-K, classwise, pooled, entropy",
+        repr(view),
         "for example view='within-2'",
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from helpers import load_data
 
 from calibrant import metrics as m
 from calibrant.estimators import KDE, Binned
 from calibrant.metrics import calibration_error
 from calibrant.views import TopLabel
+from helpers import load_data
 
 
 @pytest.fixture(scope="module")

@@ -14,24 +14,51 @@ from calibrant.engines.files import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ASCII = str.maketrans({
-    "→": ">", "·": "|", "±": "+", "–": "-", "−": "-", "₁": "1", "₂": "2", "²": "2", "√": "sqrt ", "≥": ">=", "≤": "<=",
-    "…": "...", "■": "#", "█": "#", "Σ": "sum", "’": "'",
-})
+_ASCII = str.maketrans(
+    {
+        "→": ">",
+        "·": "|",
+        "±": "+",
+        "–": "-",
+        "−": "-",
+        "₁": "1",
+        "₂": "2",
+        "²": "2",
+        "√": "sqrt ",
+        "≥": ">=",
+        "≤": "<=",
+        "…": "...",
+        "■": "#",
+        "█": "#",
+        "Σ": "sum",
+        "’": "'",
+    }
+)
 
 
 def file_options(command: F) -> F:
     """Add the options that say where things are in a file."""
-    for option in reversed([
-        click.option("--proba", metavar="NAME", help="Column pattern or array of the probabilities, e.g. 'prob_*'."),
-        click.option("--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."),
-        click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies)."),
-        click.option("--space", type=click.Choice(["proba", "logit"]), help="What the scores are, if the names do not say."),
-        click.option("--part", metavar="NAME", help="Suffix of the arrays to use: cal, test, …"),
-        click.option("--normalize", is_flag=True, help="Rescale rows to sum 1 (decimals rounded in a file)."),
-        click.option("--input-format", type=click.Choice(["csv", "tsv", "parquet", "arrow", "jsonl", "npz", "npy"]),
-                     help="Format when the suffix does not say (standard input: csv)."),
-    ]):
+    for option in reversed(
+        [
+            click.option(
+                "--proba", metavar="NAME", help="Column pattern or array of the probabilities, e.g. 'prob_*'."
+            ),
+            click.option(
+                "--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."
+            ),
+            click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies)."),
+            click.option(
+                "--space", type=click.Choice(["proba", "logit"]), help="What the scores are, if the names do not say."
+            ),
+            click.option("--part", metavar="NAME", help="Suffix of the arrays to use: cal, test, …"),
+            click.option("--normalize", is_flag=True, help="Rescale rows to sum 1 (decimals rounded in a file)."),
+            click.option(
+                "--input-format",
+                type=click.Choice(["csv", "tsv", "parquet", "arrow", "jsonl", "npz", "npy"]),
+                help="Format when the suffix does not say (standard input: csv).",
+            ),
+        ]
+    ):
         command = option(command)
     return command
 

@@ -15,18 +15,47 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
     "calibrant evaluate preds.parquet --by day --json",
 )
 @click.argument("file", type=click.Path())
-@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME", help="Measure to show (repeat for more; 'all' for every one).")
-@click.option("--view", metavar="VIEW", help="View of those measures: top-R, within-R, class-K, classwise, pooled, entropy.")
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="Measure to show (repeat for more; 'all' for every one).",
+)
+@click.option(
+    "--view", metavar="VIEW", help="View of those measures: top-R, within-R, class-K, classwise, pooled, entropy."
+)
 @click.option("--bins", "n_bins", type=click.IntRange(1), default=15, show_default=True, help="Number of bins.")
 @click.option("--by", metavar="COLUMN", help="One result per value of these columns (comma-separated).")
 @click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")
 @click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
-@click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True, help="Level of the intervals.")
-@click.option("--resamples", "n_resamples", type=click.IntRange(0), default=1000, show_default=True, help="Label resamplings; 0 gives values alone.")
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Level of the intervals.",
+)
+@click.option(
+    "--resamples",
+    "n_resamples",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="Label resamplings; 0 gives values alone.",
+)
 @click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row (intervals resample clusters).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "md", "html"]), default="text", show_default=True, help="Form of the answer.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "md", "html"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
+)
 @file_options
 def command(file: str, *, as_json: bool, form: str, **options: Any) -> None:
     """Measure calibration of the predictions in FILE and say how sure that is."""

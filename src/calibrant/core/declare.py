@@ -85,13 +85,25 @@ class Measure:
         return self.recipe(**params)
 
     def __call__(
-        self, y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None, space: Space = "proba", normalize: bool = False, **params: Any,
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        space: Space = "proba",
+        normalize: bool = False,
+        **params: Any,
     ) -> float:
         """Check, fill, finish."""
         recipe = self.build(**params)
         forecast = check_forecast(
-            y_true, y_proba, caller=self.function or self.name, sample_weight=sample_weight, classes=classes, space=space,
+            y_true,
+            y_proba,
+            caller=self.function or self.name,
+            sample_weight=sample_weight,
+            classes=classes,
+            space=space,
             normalize=normalize,
         )
         return recipe.value(forecast)

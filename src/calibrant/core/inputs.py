@@ -33,17 +33,23 @@ def to_array(value: ArrayLike, argument: str, caller: str) -> Array:
             value = value.float()
     try:
         array = np.asarray(value)
-        if array.dtype == object and array.ndim == 1 and array.size and hasattr(array[0], "__len__"):
-            if not isinstance(array[0], str | bytes):
-                array = np.stack([np.asarray(row) for row in array])
+        nested = array.dtype == object and array.ndim == 1 and array.size and hasattr(array[0], "__len__")
+        if nested and not isinstance(array[0], str | bytes):
+            array = np.stack([np.asarray(row) for row in array])
     except (ValueError, TypeError) as error:
         raise input_error(
-            argument, caller, "be a rectangular array", f"{type(value).__name__} ({error})",
+            argument,
+            caller,
+            "be a rectangular array",
+            f"{type(value).__name__} ({error})",
             "give every row the same length",
         ) from error
     if array.ndim == 0:
         raise input_error(
-            argument, caller, "be an array with one entry per row", f"a single {type(value).__name__}",
+            argument,
+            caller,
+            "be an array with one entry per row",
+            f"a single {type(value).__name__}",
             "pass a list, array, tensor or column",
         )
     return array
@@ -59,12 +65,15 @@ def _to_float(array: Array, argument: str, caller: str) -> Array:
         return array.astype(np.float64)
     except (ValueError, TypeError) as error:
         raise input_error(
-            argument, caller, "be numeric", f"dtype {array.dtype} ({error})",
+            argument,
+            caller,
+            "be numeric",
+            f"dtype {array.dtype} ({error})",
             "drop or convert the non-numeric entries",
         ) from error
 
 
-def _first(bad: Bools) -> int:
+def _first(bad: Any) -> int:
     return int(np.flatnonzero(bad)[0])
 
 
@@ -75,7 +84,10 @@ def check_weights(sample_weight: ArrayLike | None, n: int, caller: str) -> Float
     array = to_array(sample_weight, "sample_weight", caller)
     if array.shape != (n,):
         raise input_error(
-            "sample_weight", caller, f"have one weight per row, shape ({n},)", f"shape {array.shape}",
+            "sample_weight",
+            caller,
+            f"have one weight per row, shape ({n},)",
+            f"shape {array.shape}",
             "pass one number per row",
         )
     weights = np.asarray(_to_float(array, "sample_weight", caller), dtype=np.float64)
@@ -83,7 +95,10 @@ def check_weights(sample_weight: ArrayLike | None, n: int, caller: str) -> Float
     if bad.any():
         row = _first(bad)
         raise input_error(
-            "sample_weight", caller, "be finite and not negative", f"{weights[row]} at row {row}",
+            "sample_weight",
+            caller,
+            "be finite and not negative",
+            f"{weights[row]} at row {row}",
             "drop the row or give it weight 0",
         )
     if not weights.any():
@@ -98,7 +113,10 @@ def check_classes(classes: ArrayLike | None, n_classes: int, caller: str) -> tup
     names = tuple(to_array(classes, "classes", caller).tolist())
     if len(names) != n_classes:
         raise input_error(
-            "classes", caller, f"name each of the {n_classes} columns once", f"{len(names)} names",
+            "classes",
+            caller,
+            f"name each of the {n_classes} columns once",
+            f"{len(names)} names",
             "list the classes in the order of the columns",
         )
     if len(set(names)) != len(names):
@@ -114,12 +132,18 @@ def check_labels(
     array = to_array(y_true, "y_true", caller)
     if array.ndim != 1:
         raise input_error(
-            "y_true", caller, "be one label per row, shape (n,)", f"shape {array.shape}",
+            "y_true",
+            caller,
+            "be one label per row, shape (n,)",
+            f"shape {array.shape}",
             "turn one-hot rows into indices with argmax(axis=1)" if array.ndim == 2 else "flatten it yourself",
         )
     if n is not None and len(array) != n:
         raise input_error(
-            "y_true", caller, f"be as long as y_proba ({n} rows)", f"{len(array)} rows",
+            "y_true",
+            caller,
+            f"be as long as y_proba ({n} rows)",
+            f"{len(array)} rows",
             "check that both come from the same split",
         )
     if classes is not None:
@@ -130,13 +154,19 @@ def check_labels(
         if bad.any():
             row = _first(bad)
             raise input_error(
-                "y_true", caller, "hold whole class indices", f"{as_float[row]} at row {row}",
+                "y_true",
+                caller,
+                "hold whole class indices",
+                f"{as_float[row]} at row {row}",
                 "drop rows without a label, or pass classes= for named labels",
             )
         array = as_float
     elif array.dtype.kind not in "iub":
         raise input_error(
-            "y_true", caller, f"hold class indices 0 … {n_classes - 1}", f"{array.tolist()[0]!r} at row 0",
+            "y_true",
+            caller,
+            f"hold class indices 0 … {n_classes - 1}",
+            f"{array.tolist()[0]!r} at row 0",
             "pass classes= in the order of the columns",
         )
     if len(array):
@@ -144,7 +174,9 @@ def check_labels(
         if low < 0 or high >= n_classes:
             row = _first((array < 0) | (array >= n_classes))
             raise input_error(
-                "y_true", caller, f"hold class indices 0 … {n_classes - 1}",
+                "y_true",
+                caller,
+                f"hold class indices 0 … {n_classes - 1}",
                 f"{array[row].item():g} at row {row}" if array.dtype.kind != "b" else f"{array[row]} at row {row}",
                 "count classes from 0, or pass classes= in the order of the columns",
             )
@@ -160,7 +192,10 @@ def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
     if len(codes) and codes.min() < 0:
         row = _first(codes[inverse] < 0)
         raise input_error(
-            "y_true", caller, "hold only labels listed in classes", f"{array[row]!r} at row {row}",
+            "y_true",
+            caller,
+            "hold only labels listed in classes",
+            f"{array[row]!r} at row {row}",
             "add the label to classes (one column each) or drop the row",
         )
     return np.asarray(codes[inverse], dtype=np.int64)
@@ -177,8 +212,11 @@ def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
         raise input_error(argument, caller, "hold at least one row", "no rows", "check the filter before this call")
     if array.ndim == 2 and array.shape[1] < 2:
         raise input_error(
-            argument, caller, "have at least two columns, or be one column (n,) for class 1",
-            f"shape {array.shape}", "pass y_proba[:, 0] if it is the probability of class 1",
+            argument,
+            caller,
+            "have at least two columns, or be one column (n,) for class 1",
+            f"shape {array.shape}",
+            "pass y_proba[:, 0] if it is the probability of class 1",
         )
     return array
 
@@ -192,8 +230,14 @@ class Forecast:
     """
 
     def __init__(
-        self, codes: Ints, matrix: Array | None, weights: Floats | None, classes: tuple[Any, ...] | None,
-        n_classes: int, space: Space, caller: str,
+        self,
+        codes: Ints,
+        matrix: Array | None,
+        weights: Floats | None,
+        classes: tuple[Any, ...] | None,
+        n_classes: int,
+        space: Space,
+        caller: str,
     ) -> None:
         self.codes = codes
         self.matrix = matrix
@@ -272,8 +316,11 @@ class Forecast:
     def _need_vectors(self, what: str) -> None:
         if self.matrix is None:
             raise input_error(
-                "y_proba", self.caller, f"hold whole probability vectors, because {what} is needed",
-                "top-label pairs", "pass the (n, K) matrix, or ask for a top-label measure such as ece or ks",
+                "y_proba",
+                self.caller,
+                f"hold whole probability vectors, because {what} is needed",
+                "top-label pairs",
+                "pass the (n, K) matrix, or ask for a top-label measure such as ece or ks",
             )
 
     def _finish(self, raw: Array, rows: slice) -> Any:
@@ -411,7 +458,10 @@ class Forecast:
         if np.isnan(value):
             raise input_error("y_proba", self.caller, "be finite", f"nan at row {row}", "drop or mend the row")
         raise input_error(
-            "y_proba", self.caller, "lie in [0, 1]", f"{value:.6g} at row {row}",
+            "y_proba",
+            self.caller,
+            "lie in [0, 1]",
+            f"{value:.6g} at row {row}",
             "if these are logits, say so with space='logit'",
         )
 
@@ -436,7 +486,9 @@ class Forecast:
                         shifted = np.concatenate([np.zeros((rows.start, matrix.shape[1]), bool), outside])
                         self._raise_outside(np.asarray(matrix), shifted)
                     raise input_error(
-                        "y_proba", self.caller, f"have rows that sum to 1 within {tolerance:g}",
+                        "y_proba",
+                        self.caller,
+                        f"have rows that sum to 1 within {tolerance:g}",
                         f"{sums[row]:.6g} at row {row + rows.start}",
                         "decimals rounded in a file: normalize=True (--normalize); logits: space='logit'",
                     )
@@ -464,8 +516,14 @@ def _peak(block: Array, logits: bool) -> tuple[Ints, Array, bool]:
 
 
 def check_forecast(
-    y_true: ArrayLike, y_proba: ArrayLike, *, caller: str, sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None, space: Space = "proba", normalize: bool = False,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    caller: str,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    normalize: bool = False,
 ) -> Forecast:
     """Check truth, forecast and weights together and return one `Forecast`."""
     if space not in ("proba", "logit"):
@@ -476,7 +534,9 @@ def check_forecast(
     n_classes = 2 if matrix.ndim == 1 else matrix.shape[1]
     names = check_classes(classes, n_classes, caller)
     codes = check_labels(y_true, len(matrix), n_classes, names, caller)
-    forecast = Forecast(codes, matrix, check_weights(sample_weight, len(codes), caller), names, n_classes, space, caller)
+    forecast = Forecast(
+        codes, matrix, check_weights(sample_weight, len(codes), caller), names, n_classes, space, caller
+    )
     if normalize and matrix.ndim == 2:
         forecast._scale = np.empty(len(matrix))
     forecast._pass()

@@ -183,7 +183,11 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
     keys, where = np.unique(key, return_inverse=True)
     size = len(keys)
     score = pairs.score.astype(np.float64)
-    n = np.bincount(where, minlength=size).astype(np.float64)
+    n: Floats = np.bincount(where, minlength=size).astype(np.float64)
+    w: Floats
+    w2: Floats
+    ws: Floats
+    we: Floats
     if pairs.weight is None:
         w = w2 = n
         ws = np.bincount(where, score, size)
@@ -212,6 +216,7 @@ def index_bins(pairs: Pairs, index_of: Callable[[Array], Ints], m: int) -> Bins:
         joint *= 2
         joint += pairs.outcome[rows]
         score = pairs.score[rows]
+        counts: Floats
         if pairs.weight is None:
             counts = np.bincount(joint, minlength=2 * m).astype(np.float64)
             sums = np.bincount(joint, score, 2 * m)

@@ -14,7 +14,7 @@ from calibrant._typing import Array
 from calibrant.core.inputs import Forecast, check_forecast, check_pairs
 from calibrant.engines.files import Layout, Predictions, read_predictions
 from calibrant.errors import FileError, input_error
-from calibrant.inference import text
+from calibrant.inference import wording
 from calibrant.inference.evaluation import Evaluation, evaluate_forecast
 from calibrant.inference.multiplicity import holm
 
@@ -43,8 +43,13 @@ class FileEvaluation:
         document: dict[str, Any] = self.whole.to_dict()
         if self.slices:
             document["slices"] = [
-                {"by": part.by, "n": part.evaluation.n, "measures": part.evaluation.to_dict()["measures"],
-                 "verdict": part.evaluation.verdict, "corrected_pvalue": part.corrected}
+                {
+                    "by": part.by,
+                    "n": part.evaluation.n,
+                    "measures": part.evaluation.to_dict()["measures"],
+                    "verdict": part.evaluation.verdict,
+                    "corrected_pvalue": part.corrected,
+                }
                 for part in self.slices
             ]
         return document
@@ -52,19 +57,30 @@ class FileEvaluation:
     def to_text(self, *, width: int | None = None) -> str:
         """Return the terminal text; slices as a table, worst first."""
         whole = self.whole
-        lines = [text.evaluation_text(whole, width=width) if isinstance(whole, Evaluation) else str(whole)]
+        lines = [wording.evaluation_text(whole, width=width) if isinstance(whole, Evaluation) else str(whole)]
         if self.slices:
             lines += ["", *self._slice_lines()]
         return "\n".join(lines)
 
     def _slice_lines(self) -> list[str]:
         rows = [("slice", "n", "accuracy", "confidence", "ks", "corrected p")]
-        ordered = sorted(self.slices, key=lambda part: (part.corrected is None, part.corrected, -part.evaluation.facts.ks))
+        ordered = sorted(
+            self.slices, key=lambda part: (part.corrected is None, part.corrected, -part.evaluation.facts.ks)
+        )
         for part in ordered:
             facts = part.evaluation.facts
             label = ", ".join(f"{key}={value}" for key, value in part.by.items())
             p = "–" if part.corrected is None else "< 0.001" if part.corrected < 0.001 else f"{part.corrected:.3f}"
-            rows.append((label, text.count(facts.n), f"{100 * facts.accuracy:.1f} %", f"{100 * facts.confidence:.1f} %", f"{100 * facts.ks:.2f} %", p))
+            rows.append(
+                (
+                    label,
+                    wording.count(facts.n),
+                    f"{100 * facts.accuracy:.1f} %",
+                    f"{100 * facts.confidence:.1f} %",
+                    f"{100 * facts.ks:.2f} %",
+                    p,
+                )
+            )
         sizes = [max(len(row[i]) for row in rows) for i in range(6)]
         return ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows]
 
@@ -73,9 +89,9 @@ class FileEvaluation:
         whole = self.whole
         if not isinstance(whole, Evaluation):
             return f"```\n{whole}\n```"
-        rows = [[cell for cell in text.cells(result)] for result in whole.results]
-        heads = [head.format(level=f"{100 * whole.level:g} %") for head in text.HEADERS]
-        lines = [text.headline(whole), "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        rows = [list(wording.cells(result)) for result in whole.results]
+        heads = [head.format(level=f"{100 * whole.level:g} %") for head in wording.HEADERS]
+        lines = [wording.headline(whole), "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         return "\n".join([*lines, "", f"**{whole.verdict}**"])
 
@@ -94,8 +110,13 @@ def to_forecast(predictions: Predictions, *, caller: str, normalize: bool = Fals
     if predictions.kind == "pairs":
         return check_pairs(predictions.truth, predictions.scores, caller=caller, sample_weight=predictions.weights)
     return check_forecast(
-        predictions.truth, predictions.scores, caller=caller, sample_weight=predictions.weights,
-        classes=predictions.classes, space=predictions.space, normalize=normalize,
+        predictions.truth,
+        predictions.scores,
+        caller=caller,
+        sample_weight=predictions.weights,
+        classes=predictions.classes,
+        space=predictions.space,
+        normalize=normalize,
     )
 
 
@@ -134,7 +155,7 @@ def evaluate_file(
     columns = [_column(predictions, name) for name in names]
     keys, where = unique_rows(columns)
     if len(keys) > 5000:
-        raise input_error("by", "evaluate", "give at most 5 000 slices", f"{len(keys)} of them", "slice by a coarser column, or use --engine polars")
+        raise input_error("by", "evaluate", "give at most 5 000 slices", f"{len(keys)} of them", "use --engine polars")
     parts = []
     for index, key in enumerate(keys):
         rows = np.flatnonzero(where == index)
@@ -161,10 +182,10 @@ def unique_rows(columns: list[Array]) -> tuple[list[tuple[Any, ...]], Array]:
         codes = codes * len(distinct) + code
     present, where = np.unique(codes, return_inverse=True)
     keys = []
-    for code in present:
-        key = []
+    for packed in present.tolist():
+        key, code = [], packed
         for distinct in reversed(values):
-            code, position = divmod(int(code), len(distinct))
+            code, position = divmod(code, len(distinct))
             key.append(distinct[position].item() if hasattr(distinct[position], "item") else distinct[position])
         keys.append(tuple(reversed(key)))
     return keys, where
@@ -176,6 +197,11 @@ def _evaluate_regression(predictions: Predictions, level: float, n_resamples: in
     if predictions.truth is None or predictions.variance is None:
         raise FileError("means need variances and outcomes. Hint: name them with --variance and --label.")
     return regression.evaluate(
-        predictions.truth, predictions.scores, predictions.variance, sample_weight=predictions.weights, level=level,
-        n_resamples=n_resamples, rng=seed,
+        predictions.truth,
+        predictions.scores,
+        predictions.variance,
+        sample_weight=predictions.weights,
+        level=level,
+        n_resamples=n_resamples,
+        rng=seed,
     )

@@ -20,8 +20,16 @@ __all__ = ["Layout", "Predictions", "read_predictions", "read_table", "table_pre
 
 #: Formats by suffix; a pickle is never opened.
 FORMATS = {
-    ".npz": "npz", ".npy": "npy", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".arrow": "arrow",
-    ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".npz": "npz",
+    ".npy": "npy",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
 }
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".joblib"}
 
@@ -104,8 +112,12 @@ def _reading(path: str | Path, read: Callable[[], Any]) -> Any:
     except Exception as error:  # every library has its own family; the user needs one line
         text = " ".join(str(error).split())
         if "pickle" in text.lower():
-            raise FileError(f"{path} holds pickled objects, which are never loaded. Hint: save plain arrays.") from error
-        raise FileError(f"{path} cannot be read: {text[:200]}. Hint: check that it is complete and of its suffix's format.") from error
+            raise FileError(
+                f"{path} holds pickled objects, which are never loaded. Hint: save plain arrays."
+            ) from error
+        raise FileError(
+            f"{path} cannot be read: {text[:200]}. Hint: check that it is complete and of its suffix's format."
+        ) from error
 
 
 # -- arrays ---------------------------------------------------------------------------------------
@@ -176,7 +188,8 @@ def _from_npz(path: Path, layout: Layout) -> Predictions:
         return found[1]
 
     mean = find(layout.mean or "mean")
-    proba = None if mean and not layout.proba else find(*((layout.proba,) if layout.proba else ("probs", "logits", "prob")))
+    named = (layout.proba,) if layout.proba else ("probs", "logits", "prob")
+    proba = None if mean and not layout.proba else find(*named)
     if mean is not None and proba is None:
         spread = pick(layout.variance or "variance")
         if spread is None:
@@ -185,12 +198,20 @@ def _from_npz(path: Path, layout: Layout) -> Predictions:
                 raise missing("variance (or std)")
             spread = np.square(std.astype(np.float64))
         truth = truth_of("y", "labels")
-        return Predictions("regression", mean[1], truth, weights=weights, variance=spread, columns=rest(len(mean[1])), source=(mean[0],))
+        return Predictions(
+            "regression",
+            mean[1],
+            truth,
+            weights=weights,
+            variance=spread,
+            columns=rest(len(mean[1])),
+            source=(mean[0],),
+        )
     if proba is not None:
         key, scores = proba
         used.append(key)
         space: Space = layout.space or ("logit" if key.startswith("logit") else "proba")
-        truth = truth_of("outcome", "labels") if key.startswith("prob") and not key.startswith("probs") else truth_of("labels", "outcome")
+        truth = truth_of("labels", "outcome")
         return Predictions("vectors", scores, truth, space, weights, names, columns=rest(len(scores)), source=(key,))
     confidence = find("confidence", "conf")
     if confidence is not None:
@@ -208,8 +229,20 @@ def _from_npz(path: Path, layout: Layout) -> Predictions:
 
 
 _PART_NAMES = {
-    "probs", "logits", "labels", "prob", "outcome", "conf", "confidence", "correct", "pred", "mean", "variance", "std",
-    "y", "weights",
+    "probs",
+    "logits",
+    "labels",
+    "prob",
+    "outcome",
+    "conf",
+    "confidence",
+    "correct",
+    "pred",
+    "mean",
+    "variance",
+    "std",
+    "y",
+    "weights",
 }
 
 
@@ -241,7 +274,7 @@ def _read_arrow(source: Any) -> Any:
     import polars as pl
 
     try:
-        return pl.read_ipc(source, memory_map=False)
+        return pl.read_ipc(source)
     except pl.exceptions.ComputeError:
         return pl.read_ipc_stream(source)
 
@@ -285,11 +318,11 @@ def table_predictions(frame: Any, layout: Layout, path: str) -> Predictions:
         used.append(variance)
         y = truth("y" if "y" in names else "label", used)
         return build("regression", column(mean), y, (mean,), variance=column(variance))
-    found = _score_columns(names, frame, layout)
+    found = _score_columns(names, layout)
     if found is None:
         if "confidence" in names:
             return build("pairs", column("confidence"), truth("correct", used), ("confidence",))
-        raise missing("probabilities", "columns p_* or logit_*, a list column probs, score, or name them with --proba 'prob_*'")
+        raise missing("probabilities", "columns p_* or logit_*, a list column probs, score, or --proba 'prob_*'")
     source, space, classes = found
     y = truth("label", used)
     if len(source) > 1:
@@ -305,7 +338,7 @@ def table_predictions(frame: Any, layout: Layout, path: str) -> Predictions:
     return build("vectors", scores, y, tuple(source), space=space, classes=classes_for_labels)
 
 
-def _score_columns(names: list[str], frame: Any, layout: Layout) -> tuple[list[str], Space, tuple[Any, ...] | None] | None:
+def _score_columns(names: list[str], layout: Layout) -> tuple[list[str], Space, tuple[Any, ...] | None] | None:
     """Return the score columns in class order, their space and the class names."""
     patterns: list[tuple[str, Space]] = [("p_*", "proba"), ("logit_*", "logit")]
     if layout.proba:
@@ -335,7 +368,10 @@ def _stack_lists(series: Any, path: str) -> Array:
     if lengths is not None and (lengths.null_count() or lengths.n_unique() > 1):
         first = int(lengths[0] or 0)
         row = next(i for i, length in enumerate(lengths) if length != first)
-        raise FileError(f"{path} has lists of {first} and of {lengths[row]} entries (row {row}). Hint: one probability per class in every row.")
+        raise FileError(
+            f"{path} has lists of {first} and of {lengths[row]} entries (row {row}). "
+            "Hint: one probability per class in every row."
+        )
     flat: Array = series.explode().to_numpy()
     return flat.reshape(len(series), -1)
 
@@ -351,7 +387,9 @@ def _from_jsonl(path: str | Path, layout: Layout) -> Predictions:
             try:
                 records.append(json.loads(line))
             except json.JSONDecodeError as error:
-                raise FileError(f"{path} is not JSON at line {number + 1}: {error.msg}. Hint: one record per line.") from error
+                raise FileError(
+                    f"{path} is not JSON at line {number + 1}: {error.msg}. Hint: one record per line."
+                ) from error
     if not records:
         raise FileError(f"{path} has no records. Hint: check how it was written.")
     if isinstance(records[0], dict) and "filtered_resps" in records[0]:
@@ -371,18 +409,27 @@ def _from_harness(records: list[dict[str, Any]], path: str) -> Predictions:
             truth.append(_harness_target(record["target"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise FileError(
-                f"{path} is no multiple-choice sample file at record {row} ({error!r}). Hint: calibration needs one log-likelihood per choice."
+                f"{path} is no multiple-choice sample file at record {row} ({error!r}). "
+                "Hint: calibration needs one log-likelihood per choice."
             ) from error
         if len(logits[-1]) != len(logits[0]):
             raise FileError(
-                f"{path} has {len(logits[0])} choices at record 0 and {len(logits[-1])} at record {row}. Hint: evaluate one task at a time."
+                f"{path} has {len(logits[0])} choices at record 0 and {len(logits[-1])} at record {row}. "
+                "Hint: evaluate one task at a time."
             )
     columns = {}
     for name in ("doc_id", "task_name", "subject"):
-        values = [record.get(name, record.get("doc", {}).get(name) if isinstance(record.get("doc"), dict) else None) for record in records]
+        values = [_field(record, name) for record in records]
         if None not in values:
             columns[name] = np.array(values)
-    return Predictions("vectors", np.array(logits), np.array(truth), "logit", columns=columns, source=("filtered_resps",))
+    return Predictions(
+        "vectors", np.array(logits), np.array(truth), "logit", columns=columns, source=("filtered_resps",)
+    )
+
+
+def _field(record: dict[str, Any], name: str) -> Any:
+    doc = record.get("doc")
+    return record.get(name, doc.get(name) if isinstance(doc, dict) else None)
 
 
 def _harness_target(target: Any) -> int:

@@ -26,7 +26,7 @@ _HOMES = {
     "spiegelhalter_test": "tests",
     "test_calibration": "tests",
 }
-__all__ = sorted(_HOMES)
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from calibrant.core.declare import Measure, Recipe, declared, lookup
 from calibrant.core.inputs import Forecast, check_forecast, check_pairs, check_rng
 from calibrant.core.results import Record, Result
 from calibrant.errors import input_error
-from calibrant.inference import text
+from calibrant.inference import wording
 from calibrant.inference.intervals import offered_interval
 from calibrant.inference.null import Null, null_values
 from calibrant.inference.verdict import Facts, collect_facts, verdict
@@ -64,10 +64,10 @@ class Evaluation(Record):
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def __str__(self) -> str:
-        return text.evaluation_text(self)
+        return wording.evaluation_text(self)
 
     def _repr_html_(self) -> str:
-        return text.evaluation_html(self)
+        return wording.evaluation_html(self)
 
 
 def measure_dict(result: Result) -> dict[str, Any]:
@@ -85,7 +85,9 @@ def measure_dict(result: Result) -> dict[str, Any]:
     }
 
 
-def parse_measure(name: str, forecast: Forecast, n_bins: int | None, params: Mapping[str, Any]) -> tuple[Measure, Recipe]:
+def parse_measure(
+    name: str, forecast: Forecast, n_bins: int | None, params: Mapping[str, Any]
+) -> tuple[Measure, Recipe]:
     """Return measure and recipe of ``"ece"`` or ``"ks@top-2"`` (a measure through another view)."""
     short, _, view = name.partition("@")
     measure = lookup(short, forecast.caller)
@@ -174,7 +176,12 @@ def evaluate(
         forecast = check_pairs(y_true, y_proba, caller="evaluate", sample_weight=sample_weight)
     else:
         forecast = check_forecast(
-            y_true, y_proba, caller="evaluate", sample_weight=sample_weight, classes=classes, space=space,
+            y_true,
+            y_proba,
+            caller="evaluate",
+            sample_weight=sample_weight,
+            classes=classes,
+            space=space,
             normalize=normalize,
         )
     if not 0 < level < 1:
@@ -231,8 +238,16 @@ def evaluate_forecast(
     facts = collect_facts(forecast, nulls.get("ks"))
     notes = () if counts else ("weights are not whole numbers: no resampling, p-values or intervals",)
     return Evaluation(
-        tuple(results), forecast.n, forecast.n_classes, verdict(facts), facts, level, n_resamples,
-        forecast.weights is not None, forecast.classes, notes,
+        tuple(results),
+        forecast.n,
+        forecast.n_classes,
+        verdict(facts),
+        facts,
+        level,
+        n_resamples,
+        forecast.weights is not None,
+        forecast.classes,
+        notes,
     )
 
 

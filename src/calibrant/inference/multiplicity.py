@@ -34,8 +34,14 @@ def holm(pvalues: Array) -> Floats:
 
 
 def classwise_tests(
-    y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None,
-    space: Space = "proba", n_resamples: int = 1000, rng: RNG = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    n_resamples: int = 1000,
+    rng: RNG = None,
 ) -> dict[object, TestResult]:
     """Test every class probability with KS and resampled labels; p-values are Holm-corrected.
 
@@ -59,8 +65,15 @@ def classwise_tests(
 
 
 def sliced_tests(
-    y_true: ArrayLike, y_proba: ArrayLike, by: ArrayLike, *, sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None, space: Space = "proba", n_resamples: int = 1000, rng: RNG = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    by: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    n_resamples: int = 1000,
+    rng: RNG = None,
 ) -> dict[object, TestResult]:
     """Test the top label within every slice with KS and resampled labels; p-values are Holm-corrected.
 
@@ -71,7 +84,9 @@ def sliced_tests(
     )
     key = to_array(by, "by", "sliced_tests")
     if key.shape != (forecast.n,):
-        raise input_error("by", "sliced_tests", f"name one slice per row ({forecast.n})", f"shape {key.shape}", "pass one column")
+        raise input_error(
+            "by", "sliced_tests", f"name one slice per row ({forecast.n})", f"shape {key.shape}", "pass one column"
+        )
     generator = check_rng(rng, "sliced_tests")
     names = np.unique(key)
     recipe = KS.build()

@@ -150,7 +150,8 @@ def verdict(facts: Facts) -> str:
     coarse = facts.resolvable is not None and facts.resolvable > _TOO_COARSE
     if facts.class_gaps and not coarse:
         named = ", ".join(
-            f"{c.name!r} {'over' if c.gap > 0 else 'under'}-predicted by {points(c.gap)} points" for c in facts.class_gaps[:2]
+            f"{c.name!r} {'over' if c.gap > 0 else 'under'}-predicted by {points(c.gap)} points"
+            for c in facts.class_gaps[:2]
         )
         more = len(facts.class_gaps) - 2
         tail = f" and {more} more" if more > 0 else ""

@@ -11,6 +11,7 @@ from calibrant.core.row_scores import brier_rows
 from calibrant.metrics.recipes import MeanScore, by_block, top_label_or
 from calibrant.views import View
 
+
 def _top_rows(forecast: Forecast) -> Floats:
     """(s − t)² of the top label."""
     return np.asarray((forecast.top_score - forecast.hit.astype(np.float64)) ** 2, dtype=np.float64)

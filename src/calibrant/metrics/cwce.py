@@ -8,7 +8,9 @@ from calibrant.metrics.recipes import CalibrationError, binned, class_reduction
 from calibrant.views import Classwise
 
 
-def _recipe(*, norm: float = 2.0, n_bins: int = 15, bins: str = "width", debias: bool = False, convention: str | None = None) -> Recipe:
+def _recipe(
+    *, norm: float = 2.0, n_bins: int = 15, bins: str = "width", debias: bool = False, convention: str | None = None
+) -> Recipe:
     reduce = class_reduction(convention, "sum")
     return CalibrationError(Classwise(reduce), binned(n_bins, bins, convention, debias=debias), norm)
 

@@ -10,7 +10,9 @@ from calibrant.metrics.recipes import CalibrationError, binned
 from calibrant.views import View, as_view
 
 
-def _recipe(*, n_bins: int = 15, bins: str = "width", view: View | str = "top-1", convention: str | None = None) -> Recipe:
+def _recipe(
+    *, n_bins: int = 15, bins: str = "width", view: View | str = "top-1", convention: str | None = None
+) -> Recipe:
     return CalibrationError(as_view(view), binned(n_bins, bins, convention), math.inf)
 
 

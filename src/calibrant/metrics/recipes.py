@@ -171,13 +171,24 @@ def calibration_error(
     """
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
     forecast = check_forecast(
-        y_true, y_proba, caller="calibration_error", sample_weight=sample_weight, classes=classes, space=space,
+        y_true,
+        y_proba,
+        caller="calibration_error",
+        sample_weight=sample_weight,
+        classes=classes,
+        space=space,
         normalize=normalize,
     )
     return recipe.value(forecast)
 
 
 __all__ = [
-    "CalibrationError", "MeanScore", "ScoreSums", "binned", "by_block", "calibration_error", "class_reduction",
+    "CalibrationError",
+    "MeanScore",
+    "ScoreSums",
+    "binned",
+    "by_block",
+    "calibration_error",
+    "class_reduction",
     "top_label_or",
 ]

@@ -8,7 +8,9 @@ from calibrant.metrics.recipes import CalibrationError, binned, class_reduction
 from calibrant.views import Classwise, Pooled
 
 
-def _recipe(*, n_bins: int = 15, threshold: float = 0.01, pooled: bool = False, convention: str | None = None) -> Recipe:
+def _recipe(
+    *, n_bins: int = 15, threshold: float = 0.01, pooled: bool = False, convention: str | None = None
+) -> Recipe:
     reduce = class_reduction(convention, "mean")
     view = Pooled(threshold) if pooled else Classwise(reduce, threshold)
     return CalibrationError(view, binned(n_bins, "mass", convention, average="range"), 1)

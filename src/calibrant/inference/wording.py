@@ -34,8 +34,10 @@ def headline(evaluation: Evaluation) -> str:
     facts = evaluation.facts
     lean = 100 * (facts.confidence - facts.accuracy)
     direction = (
-        f"over-confident by {lean:.1f} points" if lean > 0.05
-        else f"under-confident by {-lean:.1f} points" if lean < -0.05
+        f"over-confident by {lean:.1f} points"
+        if lean > 0.05
+        else f"under-confident by {-lean:.1f} points"
+        if lean < -0.05
         else "claims what it reaches"
     )
     classes = f" · {count(evaluation.n_classes)} classes" if evaluation.n_classes else " · top-label pairs"
@@ -53,7 +55,8 @@ def cells(result: Result) -> tuple[str, str, str, str, str, str]:
     null = "–"
     if result.null_mean is not None and result.null_std is not None:
         null = (
-            f"{100 * result.null_mean:.2f} ± {100 * result.null_std:.2f} %" if percent
+            f"{100 * result.null_mean:.2f} ± {100 * result.null_std:.2f} %"
+            if percent
             else f"{result.null_mean:.4g} ± {result.null_std:.1g}"
         )
     pvalue = "–" if result.pvalue is None else "< 0.001" if result.pvalue < 0.001 else f"{result.pvalue:.3f}"
@@ -92,7 +95,12 @@ def next_step(evaluation: Evaluation) -> str:
 
 def evaluation_text(evaluation: Evaluation, *, width: int | None = None) -> str:
     """Return the terminal text."""
-    lines = [headline(evaluation), *table(evaluation, width=width), f"Verdict: {evaluation.verdict}", next_step(evaluation)]
+    lines = [
+        headline(evaluation),
+        *table(evaluation, width=width),
+        f"Verdict: {evaluation.verdict}",
+        next_step(evaluation),
+    ]
     lines += [f"Note: {note}." for note in evaluation.notes]
     return "\n".join(lines)
 
@@ -100,7 +108,8 @@ def evaluation_text(evaluation: Evaluation, *, width: int | None = None) -> str:
 def evaluation_html(evaluation: Evaluation) -> str:
     """Return headline, table and verdict as HTML for notebooks; text from users is escaped."""
     heads = "".join(
-        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * evaluation.level:g} %'))}</th>" for h in HEADERS
+        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * evaluation.level:g} %'))}</th>"
+        for h in HEADERS
     )
     rows = "".join(
         "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells(result)) + "</tr>"
