@@ -11,17 +11,20 @@ import math
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
+from calibrant.core.inputs import Forecast
+from calibrant.core.parallel import map_chunks
 from calibrant.errors import input_error
 
 __all__ = [
     "KERNELS", "check_gamma", "kernel_matrix", "laplace_sum", "median_distance", "median_rows", "pair_sum",
-    "paired_kernel", "spread_rows",
+    "paired_kernel", "spread_rows", "square_norms", "take_rows",
 ]
 
 KERNELS = ("exponential", "gaussian", "total-variation")
 
-#: Rows of a square block. Blocks go one after another: BLAS has its own threads, and pools on top fight with them.
-_BLOCK = 512
+#: Rows of a square block. With few columns BLAS multiplies small blocks on one thread, and our own threads take many
+#: blocks at once; wider products are left to the threads of BLAS, one larger block after another.
+_SMALL_BLOCK, _LARGE_BLOCK, _NARROW = 128, 512, 14
 #: Squared distances below this are recomputed from differences: ‖p‖² + ‖q‖² − 2p·q keeps no digit of them.
 _NEAR = 1e-8
 #: … unless the residuals of the pair are so small that even a wrong kernel value cannot be seen.
@@ -98,17 +101,20 @@ def pair_sum(points: Floats, residuals: Floats, kernel: str, gamma: float) -> fl
     n, k = points.shape
     if k == 2 and kernel != "gaussian":
         return _pair_sum_binary(points, residuals, kernel, gamma)
-    parts = []
-    for first in range(0, n, _BLOCK):
-        rows = slice(first, first + _BLOCK)
-        for second in range(first, n, _BLOCK):
-            columns = slice(second, second + _BLOCK)
-            product = residuals[rows] @ residuals[columns].T
-            if first == second:
-                np.fill_diagonal(product, 0.0)
-            values = kernel_matrix(points[rows], points[columns], kernel, gamma, product)
-            parts.append((1.0 if first == second else 2.0) * float(np.vdot(values, product)))
-    return math.fsum(parts)
+    block = _SMALL_BLOCK if k <= _NARROW else _LARGE_BLOCK
+
+    def corner(first: int, second: int) -> float:
+        rows, columns = slice(first, first + block), slice(second, second + block)
+        product = residuals[rows] @ residuals[columns].T
+        if first == second:
+            np.fill_diagonal(product, 0.0)
+        values = kernel_matrix(points[rows], points[columns], kernel, gamma, product)
+        return (1.0 if first == second else 2.0) * float(np.einsum("ij,ij->", values, product))
+
+    def stripe(first: int) -> float:
+        return math.fsum(corner(first, second) for second in range(first, n, block))
+
+    return math.fsum(map_chunks(stripe, range(0, n, block), None if k <= _NARROW else 1))
 
 
 def _pair_sum_binary(points: Floats, residuals: Floats, kernel: str, gamma: float) -> float:
@@ -173,6 +179,26 @@ def median_distance(points: Floats, kernel: str) -> float:
     if not distance.size:
         return 1.0
     return float(np.median(distance)) or float(distance.mean()) or 1.0
+
+
+def square_norms(forecast: Forecast) -> Floats:
+    """Return Σ_k p_k² of each row: a key that knows neither row order nor class order."""
+    out = np.empty(forecast.n)
+    for rows in forecast.chunks():
+        block = np.asarray(forecast.block(rows), dtype=np.float64)
+        out[rows] = np.einsum("ij,ij->i", block, block)
+    return out
+
+
+def take_rows(forecast: Forecast, rows: Ints) -> Floats:
+    """Return the probabilities of a few rows in any order, shape (rows, K), float64."""
+    if forecast.matrix is not None and forecast.matrix.ndim == 1:
+        one = forecast.column(1)[rows].astype(np.float64)
+        return np.stack([1.0 - one, one], axis=1)
+    out = np.empty((len(rows), forecast.n_classes))
+    for i, row in enumerate(rows.tolist()):
+        out[i] = forecast.block(slice(row, row + 1))[0]
+    return out
 
 
 def median_rows(key: Array, weights: Floats | None) -> Ints:
