@@ -20,10 +20,13 @@ CALIBRATORS = {
     "VectorScaling": "vector",
     "MatrixScaling": "matrix",
     "DirichletCalibration": "dirichlet",
+    "PlattScaling": "platt",
+    "BetaCalibration": "beta",
     "HistogramBinning": "histogram",
     "BayesianBinning": "bayesian_binning",
     "IsotonicOneVsRest": "isotonic",
     "IsotonicMulticlass": "isotonic_multiclass",
+    "SplineCalibration": "spline",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base"}

@@ -1,0 +1,263 @@
+"""Spline recalibration: read the right score off the slope of a smooth cumulative curve."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
+from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._natural_spline import fit_curve, fit_published
+from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._scores import Scores
+from calibrant.core.inputs import to_array
+from calibrant.core.parallel import map_chunks
+from calibrant.core.pav import pool_ties
+from calibrant.errors import input_error
+
+#: How far below the top score the others are held, relative to it.
+MARGIN = 1e-9
+#: Lets rows without any other probability share what is left equally; lost beside every other number.
+TINY = 1e-30
+
+
+class SplineCalibration(Calibrator):
+    """Fit a natural cubic spline to cumulative hits minus cumulative score; its slope corrects the score.
+
+    Few parameters, no bins, and the largest gap of the cumulative curves (KS) is what it makes small. It
+    repairs the score it is told to (by default the top score) and moves the other probabilities along.
+
+    Parameters
+    ----------
+    n_knots : int, default 6
+        Evenly spaced knots on the fractiles; 6 as in the paper's main table.
+    target : str, default "top-1"
+        Which score is repaired: ``"top-r"`` the r-th largest, ``"within-r"`` the sum of the r largest, ``"classwise"``
+        every class by a curve of its own, ``"all-ranks"`` every rank by a curve of its own.
+    monotone : bool, default False
+        Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
+    keep_argmax : bool, default True
+        Cap the other classes just below the top class, so that the predicted class stays. The declared property
+        `preserves_argmax` is that of this default.
+    interpolation : {"linear", "official"}, default "linear"
+        "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
+        to reproduce their tables; it takes no weights and depends on the order of tied rows.
+    space : {"proba", "logit"}, default "proba"
+        What X holds.
+    classes : array-like, optional
+        Labels in column order, when y holds labels instead of column indices.
+
+    Attributes
+    ----------
+    thresholds_, values_ : lists of arrays
+        For each curve the calibration scores (at most 16 384) and the new scores there.
+    coefficients_ : list of arrays of shape (n_knots,)
+        Values of each spline at its knots.
+
+    Notes
+    -----
+    With scores s sorted, fractile t and gap D(t) = ∫₀ᵗ (hit − s), the spline v minimises ∫ (v − D)² and a score is
+    replaced by s + v′ at its fractile: the derivative of the cumulative hits is the probability of a hit [1]_. Between
+    calibration scores the map is linear, outside it is held, then clipped to [0, 1]. Equal scores form one stretch
+    of D and receive its mean slope, so rows in any order and integer weights give the same curve. The new top
+    score stands (raised to 1/K if lower); the others are rescaled to the rest and capped just below it, the excess
+    shared among those below the cap. Cost: one sort of each repaired score.
+
+    References
+    ----------
+    .. [1] Gupta et al. (2021), "Calibration of Neural Networks using Splines", ICLR, sections 4.1 and 4.2.
+    .. [2] Lawson & Hanson (1974), "Solving Least Squares Problems", chapter 23 (least distance programming).
+
+    Examples
+    --------
+    >>> p = np.repeat([[0.9, 0.1], [0.4, 0.6]], 10, axis=0)
+    >>> y = [0] * 7 + [1] * 3 + [1] * 6 + [0] * 4
+    >>> SplineCalibration(n_knots=2).fit(p, y).recalibrate([0.6, 0.9]).round(2)
+    array([0.5, 0.8])
+    """
+
+    short_name = "spline"
+    title = "Spline calibration"
+    paper = "Gupta et al. (2021), sections 4.1 and 4.2"
+    when = (
+        "Use it when the confidence of the predicted class is what matters and a thousand rows or more are at hand. "
+        "Not when the whole vector of a many-class model must be right, nor with a few dozen rows."
+    )
+    preserves_argmax = True
+    may_saturate = True
+    default_loss = "brier"
+    state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "coefficients_")
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"interpolation": ("linear", "official")}
+
+    thresholds_: list[Floats]
+    values_: list[Floats]
+    coefficients_: list[Floats]
+
+    def __init__(
+        self, *, n_knots: int = 6, target: str = "top-1", monotone: bool = False, keep_argmax: bool = True,
+        interpolation: str = "linear", space: Space = "proba", classes: ArrayLike | None = None,
+    ) -> None:
+        self.n_knots = n_knots
+        self.target = target
+        self.monotone = monotone
+        self.keep_argmax = keep_argmax
+        self.interpolation = interpolation
+        self.space = space
+        self.classes = classes
+
+    @classmethod
+    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # one curve whatever the number of classes
+        """Return 6: the knots of the one curve of the default target."""
+        return 6
+
+    def _check_options(self, caller: str) -> None:
+        super()._check_options(caller)
+        if isinstance(self.n_knots, bool) or not isinstance(self.n_knots, int | np.integer) or self.n_knots < 2:
+            raise input_error("n_knots", caller, "be a whole number of at least 2", repr(self.n_knots), "take 6 to 14")
+        parse_target(self.target, caller)
+
+    def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
+        kind, r = parse_target(self.target, "SplineCalibration.fit")
+        if r >= scores.n_classes + (kind == "top"):
+            raise input_error(
+                "target", "SplineCalibration.fit", f"name a rank that {scores.n_classes} classes have",
+                repr(self.target), "lower the number",
+            )
+        official = self.interpolation == "official"
+        if official and not (weights == 1).all():
+            raise input_error(
+                "sample_weight", "SplineCalibration.fit", "be left out with interpolation='official'", "weights",
+                "use interpolation='linear'",
+            )
+
+        def one(pair: tuple[Floats, Bools]) -> tuple[Floats, Floats, Floats]:
+            if official:
+                return fit_published(*pair, self.n_knots)
+            return fit_curve(pool_ties(*pair, weights), self.n_knots, self.monotone)
+
+        curves = list(map_chunks(one, target_pairs(scores, codes, kind, r)))
+        self.thresholds_ = [thresholds for thresholds, _, _ in curves]
+        self.values_ = [values for _, values, _ in curves]
+        self.coefficients_ = [coefficients for _, _, coefficients in curves]
+
+    def recalibrate(self, scores: ArrayLike) -> Floats:
+        """Map the repaired score alone, as the paper evaluates it.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), or (n, K) for the targets "classwise" and "all-ranks"
+            Values of the target: top scores, sums of the r largest, columns by class or by rank.
+
+        Returns
+        -------
+        ndarray
+            New scores in [0, 1], same shape.
+        """
+        caller = "SplineCalibration.recalibrate"
+        self._check_fitted(caller)
+        array = np.asarray(to_array(scores, "scores", caller), dtype=np.float64)
+        width = len(self.thresholds_)
+        if array.ndim != (1 if width == 1 else 2) or (width > 1 and array.shape[1] != width):
+            raise input_error(
+                "scores", caller, f"have shape (n, {width})" if width > 1 else "have shape (n,)",
+                f"shape {array.shape}", "pass the score that the target names",
+            )
+        if not np.isfinite(array).all():
+            raise input_error("scores", caller, "be finite", "nan or infinity", "drop or mend the row")
+        graph = Graph()
+        return graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
+
+    def _curves(self, graph: Graph, x: Node) -> Node:
+        """Map each column (the only one, or one per class or rank) by its curve."""
+        several = len(self.thresholds_) > 1
+        knots, values = (self.thresholds_, self.values_) if several else (self.thresholds_[0], self.values_[0])
+        return graph.minimum(graph.maximum(graph.interp(x, knots, values), 0.0), 1.0)  # [1] section 4.2
+
+    def _map(self, graph: Graph, x: Node) -> Node:
+        kind, r = parse_target(self.target, "SplineCalibration")
+        k = self.n_classes_
+        order = graph.order(x)
+        ranked = graph.take(x, order)
+        if kind in ("top", "within"):
+            start = r - 1 if kind == "top" else 0
+            inside, before = graph.columns(ranked, start, r), graph.columns(ranked, 0, start) if start else None
+            new = self._curves(graph, graph.minimum(graph.sum(inside), 1.0))
+            if kind == "top" and r == 1:
+                new = graph.maximum(new, 1.0 / k)
+            after = graph.columns(ranked, r, k) if r < k else None
+            inside = spread(graph, inside, new)
+            others = [part for part in (before, after) if part is not None]
+            rest = spread(graph, graph.concat(others) if len(others) > 1 else others[0], 1.0 - new)
+            if before is not None and after is not None:
+                parts = [graph.columns(rest, 0, start), inside, graph.columns(rest, start, k - 1)]
+            else:
+                parts = [rest, inside] if after is None else [inside, rest]
+            proposal = graph.concat(parts)
+        else:
+            mapped = graph.take(self._curves(graph, x), order) if kind == "classwise" else self._curves(graph, ranked)
+            proposal = spread(graph, graph.where(graph.sum(mapped) > 0.0, mapped, ranked), graph.constant(1.0))
+        if self.keep_argmax:
+            proposal = hold_top(graph, proposal, k)
+        return graph.take(proposal, graph.rank(x))
+
+
+def parse_target(target: str, caller: str) -> tuple[str, int]:
+    """Return the kind of target ("top", "within", "classwise", "all-ranks") and its rank r (1 if it has none)."""
+    if target in ("classwise", "all-ranks"):
+        return target, 1
+    kind, _, number = str(target).partition("-")
+    if kind in ("top", "within") and number.isdecimal() and int(number) >= 1:
+        return kind, int(number)
+    raise input_error(
+        "target", caller, "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'", repr(target),
+        "take 'top-1'",
+    )
+
+
+def target_pairs(scores: Scores, codes: Ints, kind: str, r: int) -> list[tuple[Floats, Bools]]:
+    """Return (score, hit) of every curve: one, or one per class or per rank."""
+    k = scores.n_classes
+    if kind == "classwise":
+        p = scores.values()
+        return [(np.ascontiguousarray(p[:, j]), codes == j) for j in range(k)]
+    width = k if kind == "all-ranks" else r
+    ranked, place = np.empty((scores.n, width)), np.empty(scores.n, dtype=np.int64)
+
+    def visit(rows: slice) -> None:
+        p = scores.block(rows)
+        ranked[rows] = -np.sort(-p, axis=1)[:, :width] if width > 1 else p.max(axis=1, keepdims=True)
+        true = codes[rows, None]
+        at = np.take_along_axis(p, true, axis=1)
+        ahead: Array = (p > at) | ((p == at) & (np.arange(k) < true))  # ties: lower index first
+        place[rows] = ahead.sum(axis=1)
+
+    for _ in map_chunks(visit, scores.chunks()):
+        pass
+    if kind == "all-ranks":
+        return [(np.ascontiguousarray(ranked[:, j]), place == j) for j in range(k)]
+    if kind == "top":
+        return [(np.ascontiguousarray(ranked[:, r - 1]), place == r - 1)]
+    return [(np.minimum(ranked.sum(axis=1), 1.0), place < r)]
+
+
+def spread(graph: Graph, part: Node, total: Node) -> Node:
+    """Scale the columns of each row to a given sum; zeros alone share it equally."""
+    part = part + TINY
+    return part * (total / graph.sum(part))
+
+
+def hold_top(graph: Graph, proposal: Node, k: int) -> Node:
+    """Let the first column stand (at least 1/K) and cap the others just below it.
+
+    The others are a·o_j, at most the cap c, with the factor a that makes the row sum to 1. With the smallest i + 1 of
+    the others free and the rest at the cap, a_i = (1 − top − (K − 2 − i)·c) / (sum of the smallest i + 1); the right
+    a is the largest a_i, because a_i grows while entries exceed the cap and falls after.
+    """
+    top = graph.maximum(graph.columns(proposal, 0, 1), 1.0 / k)
+    others = graph.columns(proposal, 1, k) + TINY
+    cap = top * (1.0 - MARGIN)
+    running = graph.cumsum(graph.take(others, graph.order(-others)))
+    capped = np.arange(k - 2, -1, -1, dtype=np.float64)
+    factor = graph.max((1.0 - top - capped * cap) / running)
+    return graph.concat([top, graph.minimum(cap, others * factor)])
