@@ -24,6 +24,7 @@ CALIBRATORS = {
     "BetaCalibration": "beta",
     "HistogramBinning": "histogram",
     "BayesianBinning": "bayesian_binning",
+    "ScalingBinning": "scaling_binning",
     "IsotonicOneVsRest": "isotonic",
     "IsotonicMulticlass": "isotonic_multiclass",
     "SplineCalibration": "spline",
