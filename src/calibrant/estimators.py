@@ -17,6 +17,7 @@ from calibrant._typing import Array, Floats
 from calibrant.core import conventions
 from calibrant.core.curves import isotonic_curve, kde_curves, local_curve, smooth_error
 from calibrant.core.inputs import Forecast, check_names
+from calibrant.core.pool import cumulative_extent
 from calibrant.core.tables import Bins, Table, value_table
 from calibrant.errors import input_error
 from calibrant.views import Canonical, Classwise, View
@@ -254,6 +255,8 @@ class Cumulative(Estimator):
 
     def table_power(self, table: Table, norm: float) -> Floats:  # noqa: ARG002 -- has no norm
         """Return the largest absolute cumulative difference."""
+        if table.wt.ndim == 1:
+            return np.asarray(max(cumulative_extent(table.wt, table.ws)) / table.total)
         path = np.cumsum(table.wt - table.ws, axis=-1)
         return np.asarray(np.maximum(path.max(axis=-1), -path.min(axis=-1)) / table.total)
 

@@ -15,6 +15,7 @@ import numpy as np
 from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.edges import PARTS, cell_key, width_index
 from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.core.pool import pool_ties
 
 
 def sum_by(index: Ints, values: Array, m: int) -> Floats:
@@ -151,13 +152,7 @@ def value_table(pairs: Pairs) -> Table:
     """
     if pairs.weight is not None or pairs.expected is not None:
         return _group(0, pairs.score.astype(np.float64), pairs)
-    keys = sorted_keys(pairs.score, pairs.outcome)
-    bits = keys >> 1
-    ends = np.flatnonzero(np.append(bits[1:] != bits[:-1], True))
-    counts = np.diff(ends, prepend=-1).astype(np.float64)
-    hits = np.diff(np.cumsum(keys & 1)[ends], prepend=0).astype(np.float64)
-    score = bits[ends].view(pairs.score.dtype).astype(np.float64)
-    ws = score * counts
+    score, counts, hits, ws = pool_ties(sorted_keys(pairs.score, pairs.outcome), pairs.score.dtype)
     return Table(0, score, counts, counts, ws, hits, ws, counts)
 
 

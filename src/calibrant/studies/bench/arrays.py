@@ -23,7 +23,7 @@ def logits(n: int, k: int) -> tuple[Array, Ints]:
     labels = np.empty(n, dtype=np.int64)
     for start in range(0, n, 4096):  # the largest of logits plus Gumbel noise is a draw from their softmax
         rows = slice(start, start + 4096)
-        noise = -np.log(rng.standard_exponential(z[rows].shape, dtype=np.float32))
+        noise = -np.log(np.maximum(rng.standard_exponential(z[rows].shape, dtype=np.float32), 1e-30))
         labels[rows] = (z[rows] / np.float32(1.5) + noise).argmax(axis=1)
     return z, labels
 
