@@ -17,7 +17,7 @@ from calibrant.errors import input_error
 
 __all__ = [
     "KERNELS", "check_gamma", "kernel_matrix", "laplace_sum", "median_distance", "median_rows", "pair_sum",
-    "paired_kernel", "spread_rows", "square_norms", "take_rows",
+    "paired_kernel", "residuals", "resolve_gamma", "spread_rows", "unbiased_value",
 ]
 
 KERNELS = ("exponential", "gaussian", "total-variation")
@@ -204,6 +204,29 @@ def take_rows(forecast: Forecast, rows: Ints) -> Floats:
 def median_rows(key: Array, weights: Floats | None) -> Ints:
     """Rows that enter the median heuristic: all of a small sample, a fixed spread of a large one."""
     return spread_rows(key, weights, _MEDIAN_ROWS)
+
+
+def residuals(points: Floats, codes: Ints) -> Floats:
+    """Return p − e_y of each row."""
+    out = points.copy()
+    out[np.arange(len(out)), codes] -= 1.0
+    return out
+
+
+def resolve_gamma(forecast: Forecast, kernel: str, gamma: float | str) -> float:
+    """Return γ itself or the median distance between forecasts."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    return median_distance(take_rows(forecast, median_rows(square_norms(forecast), forecast.weights)), kernel)
+
+
+def unbiased_value(points: Floats, rest: Floats, weights: Floats | None, kernel: str, gamma: float) -> float:
+    """Return the U-statistic of these rows; with weights that of the repeated rows."""
+    if weights is None:
+        return pair_sum(points, rest, kernel, gamma) / (len(points) * (len(points) - 1.0))  # Widmann et al. (2019), table 1
+    total = float(weights.sum())
+    copies = float(np.dot(weights * (weights - 1.0), np.einsum("ij,ij->i", rest, rest)))  # pairs of equal rows, k = 1
+    return (pair_sum(points, rest * weights[:, None], kernel, gamma) + copies) / (total * (total - 1.0))
 
 
 def check_gamma(gamma: float | str, caller: str) -> None:

@@ -9,37 +9,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.declare import Measure, Recipe, declare
 from calibrant.core.inputs import Forecast, check_names
 from calibrant.core.kernels import (
     KERNELS,
     check_gamma,
-    median_distance,
-    median_rows,
     pair_sum,
     paired_kernel,
-    square_norms,
-    take_rows,
+    residuals,
+    resolve_gamma,
+    unbiased_value,
 )
 from calibrant.errors import UndefinedWarning, input_error
 from calibrant.estimators import check_counts
 
 ESTIMATORS = ("unbiased", "biased", "block", "linear")
-
-
-def residuals(points: Floats, codes: Ints) -> Floats:
-    """Return p − e_y of each row."""
-    out = points.copy()
-    out[np.arange(len(out)), codes] -= 1.0
-    return out
-
-
-def resolve_gamma(forecast: Forecast, kernel: str, gamma: float | str) -> float:
-    """Return γ itself or the median distance between forecasts."""
-    if not isinstance(gamma, str):
-        return float(gamma)
-    return median_distance(take_rows(forecast, median_rows(square_norms(forecast), forecast.weights)), kernel)
 
 
 def _batches(forecast: Forecast, size: int) -> Iterator[tuple[Floats, Floats]]:
@@ -63,15 +48,6 @@ def pair_terms(forecast: Forecast, kernel: str, gamma: float) -> Floats:
         values = paired_kernel(points[even], points[odd], kernel, gamma)
         terms.append(values * np.einsum("ij,ij->i", rest[even], rest[odd]))  # [1] table 1
     return np.concatenate(terms)
-
-
-def unbiased_value(points: Floats, rest: Floats, weights: Floats | None, kernel: str, gamma: float) -> float:
-    """Return the U-statistic of these rows; with weights that of the repeated rows."""
-    if weights is None:
-        return pair_sum(points, rest, kernel, gamma) / (len(points) * (len(points) - 1.0))  # [1] table 1
-    total = float(weights.sum())
-    copies = float(np.dot(weights * (weights - 1.0), np.einsum("ij,ij->i", rest, rest)))  # pairs of equal rows, k = 1
-    return (pair_sum(points, rest * weights[:, None], kernel, gamma) + copies) / (total * (total - 1.0))
 
 
 @dataclass(frozen=True)
