@@ -8,10 +8,10 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import edges_after, look_up
-from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import Pieces, pool_ties
 from calibrant.errors import input_error
 
@@ -40,10 +40,10 @@ class BayesianBinning(Calibrator):
 
     Attributes
     ----------
-    edges_, values_ : lists of K arrays
+    edges_, values_ : lists of K arrays (of one array, for class 1, with two classes)
         The average is itself a step function: upper edges of all steps but the last, and the values.
-    n_bins_ : array of shape (K,)
-        Average number of bins under the weights.
+    n_bins_ : array
+        Average number of bins under the weights, one entry per curve.
 
     Notes
     -----
@@ -111,7 +111,7 @@ class BayesianBinning(Calibrator):
             table = pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weights)
             return average_histograms(table, self.score, self.prior)
 
-        curves = list(map_chunks(one, range(self.n_classes_)))
+        curves = fit_each(self.n_classes_, one)
         self.edges_ = [edges for edges, _, _ in curves]
         self.values_ = [values for _, values, _ in curves]
         self.n_bins_ = np.array([size for _, _, size in curves])

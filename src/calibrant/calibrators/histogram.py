@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores
 from calibrant.core.edges import SLACK
-from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import Pieces, pool_ties
 from calibrant.errors import input_error
 
@@ -34,9 +34,9 @@ class HistogramBinning(Calibrator):
 
     Attributes
     ----------
-    edges_ : list of K arrays
+    edges_ : list of K arrays (of one array, for class 1, with two classes)
         Upper edges of all bins but the last; a score belongs to the first bin whose edge is not below it.
-    values_ : list of K arrays
+    values_ : list of as many arrays
         Share of hits in each bin (the centre of an empty bin of equal width).
 
     Notes
@@ -97,7 +97,7 @@ class HistogramBinning(Calibrator):
             table = pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weights)
             return fit_bins(table, self.n_bins, self.strategy)
 
-        curves = list(map_chunks(one, range(self.n_classes_)))
+        curves = fit_each(self.n_classes_, one)
         self.edges_ = [edges for edges, _ in curves]
         self.values_ = [values for _, values in curves]
 
@@ -142,5 +142,9 @@ def edges_after(table: Pieces, rows: Ints) -> Floats:
 
 def look_up(graph: Graph, x: Node, edges: list[Floats], values: list[Floats]) -> Node:
     """Write a step function per class; a row of zeros keeps its input."""
-    fitted = graph.lookup(values, graph.search(x, edges, side="left"))
+
+    def steps(column: Node, edge: Any, value: Any) -> Node:
+        return graph.lookup(value, graph.search(column, edge, side="left"))
+
+    fitted = map_each(graph, x, steps, edges, values)
     return graph.where(graph.sum(fitted) > 0.0, fitted, x)

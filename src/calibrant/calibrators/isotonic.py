@@ -8,9 +8,9 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores
-from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import isotonic_fit
 from calibrant.errors import input_error
 
@@ -33,14 +33,15 @@ class IsotonicOneVsRest(Calibrator):
 
     Attributes
     ----------
-    thresholds_, values_ : lists of K arrays
+    thresholds_, values_ : lists of K arrays (of one array, for class 1, with two classes)
         Ends of the constant stretches of each class's curve and the values there.
 
     Notes
     -----
     q_k ∝ g_k(p_k) + ε·p_k, where g_k minimises Σ_i w_i (g_k(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose
-    fitted values are all 0 keeps its input; an absent class is fitted by 0. Cost: O(K·n log n).
+    fitted values are all 0 keeps its input; an absent class is fitted by 0. With two classes one curve is fitted, to
+    class 1. Cost: O(K·n log n).
 
     References
     ----------
@@ -93,12 +94,13 @@ class IsotonicOneVsRest(Calibrator):
         def one(k: int) -> tuple[Floats, Floats]:
             return isotonic_fit(np.ascontiguousarray(p[:, k]), codes == k, weight)  # [1] section 3
 
-        curves = list(map_chunks(one, range(self.n_classes_)))
+        curves = fit_each(self.n_classes_, one)
         self.thresholds_ = [thresholds for thresholds, _ in curves]
         self.values_ = [values for _, values in curves]
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return add_share(graph, x, graph.interp(x, self.thresholds_, self.values_), self.epsilon)
+        fitted = map_each(graph, x, graph.interp, self.thresholds_, self.values_)
+        return add_share(graph, x, fitted, self.epsilon)
 
 
 def check_epsilon(epsilon: float, caller: str) -> None:

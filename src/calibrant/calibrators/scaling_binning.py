@@ -8,11 +8,11 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.histogram import check_bins, fit_bins, look_up
 from calibrant.core.inputs import check_rng
-from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
 
 
@@ -42,7 +42,7 @@ class ScalingBinning(Calibrator):
     ----------
     scaler_ : Calibrator
         The fitted map.
-    edges_, values_ : lists of K arrays
+    edges_, values_ : lists of K arrays (of one array, for class 1, with two classes)
         Upper edges of all bins but the last, and the mean scaled score of each bin.
 
     Notes
@@ -127,7 +127,7 @@ class ScalingBinning(Calibrator):
                 values = np.divide(mass, total, out=values, where=total > 0)
             return edges, values
 
-        curves = list(map_chunks(one, range(self.n_classes_)))
+        curves = fit_each(self.n_classes_, one)
         self.edges_ = [edges for edges, _ in curves]
         self.values_ = [values for _, values in curves]
 
