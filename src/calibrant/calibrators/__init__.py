@@ -28,6 +28,8 @@ CALIBRATORS = {
     "IsotonicOneVsRest": "isotonic",
     "IsotonicMulticlass": "isotonic_multiclass",
     "SplineCalibration": "spline",
+    "Compose": "compose",
+    "Ensemble": "ensemble",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base"}

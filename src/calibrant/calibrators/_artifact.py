@@ -139,8 +139,8 @@ def to_payload(calibrator: Calibrator) -> dict[str, Any]:
 
     payload: dict[str, Any] = {
         "format": FORMAT, "schema": SCHEMA, "library": f"calibrant {__version__}",
-        **describe(calibrator), "space": calibrator.space,
-        "program": encode_program(calibrator.program()) if calibrator.exports else None,
+        **describe(calibrator), "space": calibrator.input_space,
+        "program": encode_program(calibrator.program()) if calibrator.can_export else None,
     }
     payload["checksum"] = checksum(payload)
     return payload

@@ -107,7 +107,7 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         caller = f"{type(self).__name__}.fit"
         self._check_options(caller)
         scores, codes, weights, names = check_fit(
-            X, y, sample_weight, classes=self.classes, space=self.space, view=self.view, caller=caller
+            X, y, sample_weight, classes=self.classes, space=self.input_space, view=self.view, caller=caller
         )
         self.n_classes_ = scores.n_classes
         self.n_features_in_ = scores.n_classes
@@ -126,18 +126,31 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         """
         caller = f"{type(self).__name__}.predict_proba"
         self._check_fitted(caller)
-        scores = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_)
-        scores = scores.with_floor(self.floor_, self.smallest_)
+        scores = check_scores(X, space=self.input_space, view="raw", caller=caller, n_classes=self.n_classes_)
         out = np.empty((scores.n, scores.n_classes))
 
         def visit(rows: slice) -> None:
-            block = self._predict(scores.block(rows))
-            total = block.sum(axis=1, keepdims=True)
-            np.divide(block, total, out=out[rows])
+            out[rows] = self.apply_block(scores.block(rows))
 
         for _ in map_chunks(visit, scores.chunks()):
             pass
         return out
+
+    def apply_block(self, raw: Floats) -> Floats:
+        """Map one checked float64 block (rows, K) in the input space to normalised probabilities."""
+        scores = Scores(raw, self.input_space, self.view, floor=self.floor_, smallest=self.smallest_)
+        block = self._predict(scores.block(slice(0, len(raw))))
+        return np.asarray(block / block.sum(axis=1, keepdims=True))
+
+    @property
+    def input_space(self) -> Space:
+        """What X holds; a composite may take it from its first part."""
+        return self.space
+
+    @property
+    def can_export(self) -> bool:
+        """Whether this very calibrator has a map other runtimes can run."""
+        return bool(self.exports)
 
     def predict(self, X: ArrayLike) -> Any:
         """Return the most probable class of each row (lowest index on ties)."""
@@ -168,7 +181,7 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def program(self) -> Program:
         """Return the whole map, from the scores given to `predict_proba` to normalised rows, as plain steps."""
         self._check_fitted(f"{type(self).__name__}.program")
-        if not self.exports:
+        if not self.can_export:
             raise input_error(
                 "calibrator", "export", "have a map that other runtimes can run", type(self).__name__,
                 "save() keeps it for calibrant.load; export another method",
@@ -178,10 +191,10 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def describe(self, graph: Graph, x: Node) -> Node:
         """Write the map of raw scores (in `space`) into a graph: view, floor, map, normalisation."""
-        if self.space == "logit":
-            if self.view != "logit":
+        if self.input_space == "logit":
+            if self.view in ("proba", "log"):
                 x = graph.softmax(x) if self.view == "proba" else graph.log_softmax(x)
-        elif self.view != "proba":
+        elif self.view in ("log", "logit"):
             if self.floor_ > 0:
                 x = (1 - self.floor_) * x + self.floor_ / self.n_classes_
             else:
@@ -214,7 +227,7 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _settle_floor(self, scores: Scores, codes: Ints, weights: Floats, caller: str) -> Scores:
         """Decide what exact zeros mean before a logarithm: see *Exact zeros* in the guide."""
         self.floor_, self.smallest_ = 0.0, 0.0
-        if self.view == "proba" or self.space == "logit":
+        if self.view in ("proba", "raw") or self.input_space == "logit":
             return scores
         if not hasattr(self, "floor"):  # a method with a uniform member of its own
             self.smallest_ = float(np.finfo(np.float64).tiny)

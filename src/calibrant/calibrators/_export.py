@@ -26,8 +26,8 @@ def probe(calibrator: Calibrator) -> Floats:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(48, k)) * np.repeat([0.1, 1.0, 4.0, 12.0], 12)[:, None]
     logits[0] = 0.0
-    if calibrator.space == "logit":
-        return logits
+    if calibrator.input_space == "logit":
+        return np.asarray(logits)
     return np.concatenate([softmax(logits), np.eye(k)[: min(k, 8)]])
 
 

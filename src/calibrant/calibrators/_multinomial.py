@@ -6,6 +6,7 @@ the optimum is unique and finite.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -78,11 +79,14 @@ class Affine:
         step = max(256, (1 << 21) // (k * d))
         for start in range(0, self.n, step):
             rows = slice(start, start + step)
-            q, wide, share = self.q[rows], self.wide[rows], self.share[rows]
-            outer = (q[:, :, None] * wide[:, None, :]).reshape(len(q), k * d)
-            hessian -= ((outer * share[:, None]).T @ outer).reshape(hessian.shape)
+            q, wide = self.q[rows], self.wide[rows]
+            weighted = q * np.sqrt(self.share[rows])[:, None]
+            outer = (weighted[:, :, None] * wide[:, None, :]).reshape(len(q), k * d)
+            hessian -= (outer.T @ outer).reshape(hessian.shape)  # a symmetric product: half the work
+            np.divide(weighted, q, out=weighted, where=q > 0)
+            outer = (np.sqrt(q) * weighted)[:, :, None] * wide[:, None, :]
             for i in range(k):
-                hessian[i, :, i, :] += (wide * (share * q[:, i])[:, None]).T @ wide
+                hessian[i, :, i, :] += outer[:, i].T @ outer[:, i]
         flat = hessian.reshape(k * d, k * d)
         flat[np.diag_indices(k * d)] += 2 * self.penalty.ravel()
         return np.asarray(flat)
@@ -166,7 +170,8 @@ class Diagonal:
         moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
         moved *= self.q
         moved *= self.share[:, None]
-        return np.stack([np.einsum("ij,ij->j", moved, self.x), moved.sum(axis=0)]) + 2 * self.penalty * v
+        flat = np.stack([np.einsum("ij,ij->j", moved, self.x), moved.sum(axis=0)])
+        return np.asarray(flat + 2 * self.penalty * v)
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:
@@ -234,3 +239,11 @@ def minimise(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERA
             return theta, value, size <= 1e3 * tolerance
         theta, value, gradient = trial, new, new_gradient
     return theta, value, False
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep small matrix products on one thread: on busy machines waiting for a second one costs more than it saves."""
+    from threadpoolctl import threadpool_limits
+
+    limit: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limit

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.calibrators._multinomial import Affine, Diagonal, log_likelihood, minimise
+from calibrant.calibrators._multinomial import (
+    DENSE,
+    GRADIENT_TOLERANCE,
+    Affine,
+    Diagonal,
+    log_likelihood,
+    minimise,
+    one_blas_thread,
+)
 from calibrant.calibrators._scores import folds
+from calibrant.core.parallel import map_chunks
 
 #: λ of the published convention (sum of squares), strong to weak, and the μ the λ are compared at.
 LAMBDAS = 10.0 ** np.arange(3.0, -6.1, -1.0)
@@ -42,14 +52,15 @@ def identity_start(k: int) -> Floats:
 
 def fit_affine(
     x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, convention: str,
-    start: Floats | None = None, tolerance: float | None = None,
+    start: Floats | None = None, tolerance: float = GRADIENT_TOLERANCE,
 ) -> tuple[Floats, bool, Floats]:
     """Fit [W | b] under ODIR; returns θ, whether it converged, and the fitted probabilities."""
     k = x.shape[1]
     penalty = penalty_matrix(k, lam, mu, convention, float(weights.sum()) ** -2)
     problem = Affine(x, codes, weights, penalty, identity_start(k))
     begin = _diagonal_start(x, codes, weights) if start is None else start
-    theta, _, converged = minimise(problem, begin, *(() if tolerance is None else (tolerance,)))
+    with one_blas_thread() if penalty.size <= DENSE and tolerance < ROUGH else nullcontext():
+        theta, _, converged = minimise(problem, begin, tolerance)
     return theta, converged, problem.q
 
 
@@ -73,7 +84,6 @@ class _Fold:
     held_codes: Ints
     held_weights: Floats
     start: Any = None
-    best: dict[float, Floats] = field(default_factory=dict)
 
     def loss(self, lam: float, mu: float) -> float:
         theta, _, _ = fit_affine(self.x, self.codes, self.weights, lam, mu, "sum", self.start, ROUGH)
@@ -98,7 +108,8 @@ def choose_penalty(x: Floats, codes: Ints, weights: Floats, n_folds: int, rng: A
     tried: list[tuple[float, float, float]] = []
 
     def score(lam: float, mu: float) -> float:
-        value = sum(split.loss(lam, mu) for split in splits) / total
+        with one_blas_thread():  # the folds are the parallel work
+            value = sum(map_chunks(lambda split: split.loss(lam, mu), splits)) / total
         tried.append((lam, mu, value))
         return value
 

@@ -14,9 +14,9 @@ from calibrant.core.links import log_softmax, softmax
 from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.errors import InputError, input_error
 
-#: What a method works on: probabilities; log-probabilities (log-softmax of logits); or logits as they
-#: are (log-probabilities when the input is probabilities).
-View: TypeAlias = Literal["proba", "log", "logit"]
+#: What a method works on: probabilities; log-probabilities (log-softmax of logits); logits as they
+#: are (log-probabilities when the input is probabilities); or the scores as given, in their own space.
+View: TypeAlias = Literal["proba", "log", "logit", "raw"]
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Scores:
         """Return some rows in the view of the method, float64; do not write into it."""
         raw = self.matrix[rows]
         if self.space == "logit":
-            if self.view == "logit":
+            if self.view in ("logit", "raw"):
                 return raw.astype(np.float64, copy=False)
             return log_softmax(raw) if self.view == "log" else softmax(raw)
         p = raw.astype(np.float64, copy=False)
         if self.clip:
             p = np.clip(p, 0.0, 1.0)
-        return p if self.view == "proba" else np.log(self._lift(p))
+        return p if self.view in ("proba", "raw") else np.log(self._lift(p))
 
     def values(self) -> Floats:
         """All rows in the view of the method, float64 (for methods of moderate size)."""

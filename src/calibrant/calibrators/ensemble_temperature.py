@@ -64,7 +64,7 @@ class EnsembleTemperatureScaling(Calibrator):
     --------
     >>> p = [[0.9, 0.1]] * 5 + [[0.1, 0.9]] * 5
     >>> cal = EnsembleTemperatureScaling().fit(p, [0, 0, 0, 0, 1, 1, 1, 1, 1, 0])
-    >>> round(cal.predict_proba([[0.9, 0.1]])[0, 0], 3)
+    >>> round(float(cal.predict_proba([[0.9, 0.1]])[0, 0]), 3)
     0.8
     """
 

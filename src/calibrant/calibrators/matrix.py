@@ -134,7 +134,7 @@ class MatrixScaling(Calibrator):
         self.odir_ = (lam, mu)
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
-        """The floor is searched under a middling penalty; cross-validation follows at the floor found."""
+        """Search the floor under a middling penalty; cross-validation follows at the floor found."""
         if isinstance(self.odir, str):
             scale = (1.0, 1.0) if self.penalty == "sum" else (scores.n_classes * (scores.n_classes - 1.0), 1.0)
             self._fit_penalised(scores.values(), codes, weights, 0.1 * scale[0], 0.01 * scale[1])
@@ -144,7 +144,7 @@ class MatrixScaling(Calibrator):
     def _predict(self, x: Floats) -> Floats:
         z = x @ self.matrix_.T + self.shift_
         z -= z.max(axis=1, keepdims=True)
-        return np.exp(z, out=z)
+        return np.asarray(np.exp(z, out=z))
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return graph.softmax(graph.matmul(x, self.matrix_.T) + self.shift_)

@@ -107,7 +107,7 @@ class TemperatureScaling(Calibrator):
     --------
     >>> p = [[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 2
     >>> cal = TemperatureScaling().fit(p, [0, 0, 1, 1, 1])
-    >>> round(cal.predict_proba([[0.9, 0.1]])[0, 0], 3)  # four of five rows are right
+    >>> round(float(cal.predict_proba([[0.9, 0.1]])[0, 0]), 3)  # four of five rows are right
     0.8
     """
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from typing import ClassVar
 
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
-from calibrant.calibrators._multinomial import Diagonal, minimise
+from calibrant.calibrators._multinomial import Diagonal, minimise, one_blas_thread
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
 from calibrant.errors import ConvergenceWarning
@@ -82,14 +83,15 @@ class VectorScaling(Calibrator):
         start = np.stack([np.ones(k), np.zeros(k)])
         ridge = np.full((2, k), float(weights.sum()) ** -2)
         problem = Diagonal(scores.values(), codes, weights, ridge, start)
-        theta, _, converged = minimise(problem, start)
+        with one_blas_thread() if k <= 100 else nullcontext():
+            theta, _, converged = minimise(problem, start)
         warn_if_doubtful("vector scaling", converged, problem.q, codes)
         self.scale_, self.shift_ = theta[0].copy(), theta[1].copy()
 
     def _predict(self, x: Floats) -> Floats:
         z = x * self.scale_ + self.shift_
         z -= z.max(axis=1, keepdims=True)
-        return np.exp(z, out=z)
+        return np.asarray(np.exp(z, out=z))
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return graph.softmax(x * self.scale_ + self.shift_)

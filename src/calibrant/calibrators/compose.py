@@ -1,0 +1,105 @@
+"""Composition: one calibrator after another."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sklearn.base import clone
+
+from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._scores import Scores, View
+
+
+class Compose(Calibrator):
+    """Fit one calibrator, then a second on what the first gives (Mix-n-Match composition).
+
+    Lets a parametric map do the coarse work and a flexible one the rest:
+    ``Compose(TemperatureScaling(loss="brier"), IsotonicOneVsRest())`` is IROvA-TS. Nest for more
+    steps. Both steps see the same rows, so a flexible second step can overfit as it would alone.
+
+    Parameters
+    ----------
+    first : Calibrator, optional
+        Default: temperature scaling by squared error.
+    second : Calibrator, optional
+        Fitted on the probabilities of the first. Default: isotonic regression one-versus-rest.
+    space : {"proba", "logit"}, optional
+        What X holds; by default what `first` says.
+    classes : array-like, optional
+        Labels in column order, when y holds labels instead of column indices; by default those of `first`.
+
+    Attributes
+    ----------
+    first_, second_ : Calibrator
+        The fitted steps.
+
+    References
+    ----------
+    [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, section 3.3.
+
+    Examples
+    --------
+    >>> from calibrant.calibrators import Identity, TemperatureScaling
+    >>> p, y = [[0.9, 0.1]] * 5, [0, 0, 0, 0, 1]
+    >>> cal = Compose(TemperatureScaling(), Identity()).fit(p, y)
+    >>> cal.predict_proba([[0.9, 0.1]]).round(3)
+    array([[0.8, 0.2]])
+    """
+
+    short_name = "compose"
+    title = "Composition"
+    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, section 3.3"
+    when = (
+        "To let a temperature do the coarse work and a flexible method the rest, with thousands of rows. "
+        "Not when one step alone is good enough: each step adds noise."
+    )
+    may_saturate = True
+    view: ClassVar[View] = "raw"
+    state: ClassVar[tuple[str, ...]] = ("first_", "second_")
+
+    def __init__(
+        self, first: Calibrator | None = None, second: Calibrator | None = None, *, space: Space | None = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.first = first
+        self.second = second
+        self.space = space  # type: ignore[assignment]  # None means: as the first step says
+        self.classes = classes
+
+    @classmethod
+    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the default second step grows with the rows
+        """Return inf: the default second step grows with the rows."""
+        return float("inf")
+
+    @property
+    def input_space(self) -> Space:
+        """What X holds: the own option, or that of the first step."""
+        return self.space or (self.first.input_space if self.first is not None else "proba")
+
+    @property
+    def can_export(self) -> bool:
+        """Whether both fitted steps have maps other runtimes can run."""
+        return self.first_.can_export and self.second_.can_export
+
+    def _parts(self) -> tuple[Calibrator, Calibrator]:
+        from calibrant.calibrators.isotonic import IsotonicOneVsRest
+        from calibrant.calibrators.temperature import TemperatureScaling
+
+        first = TemperatureScaling(loss="brier") if self.first is None else clone(self.first)
+        second = IsotonicOneVsRest() if self.second is None else clone(self.second)
+        return (
+            first.set_params(space=self.input_space, classes=None), second.set_params(space="proba", classes=None)
+        )
+
+    def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
+        self.first_, self.second_ = self._parts()
+        self.first_.fit(scores.matrix, codes, sample_weight=weights)
+        self.second_.fit(self.first_.predict_proba(scores.matrix), codes, sample_weight=weights)
+
+    def _predict(self, x: Floats) -> Floats:
+        return self.second_.apply_block(self.first_.apply_block(x))
+
+    def _map(self, graph: Graph, x: Node) -> Node:
+        return self.second_.describe(graph, self.first_.describe(graph, x))
