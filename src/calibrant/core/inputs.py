@@ -180,7 +180,7 @@ def check_labels(
                 f"{array[row].item():g} at row {row}" if array.dtype.kind != "b" else f"{array[row]} at row {row}",
                 "count classes from 0, or pass classes= in the order of the columns",
             )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
@@ -274,15 +274,15 @@ class Forecast:
         """Index of the largest probability of each row (ties: the lowest index)."""
         self._need_vectors("the predicted class")
         if self._top is None:
-            self._pass()
-        return self._top  # type: ignore[return-value]  # set by _pass
+            self._find_top()
+        return self._top  # type: ignore[return-value]  # set by _find_top
 
     @property
     def top_score(self) -> Array:
         """Largest probability of each row, in the matrix's own precision."""
         if self._top_score is None:
-            self._pass()
-        return self._top_score  # type: ignore[return-value]  # set by _pass
+            self._find_top()
+        return self._top_score  # type: ignore[return-value]  # set by _find_top
 
     @property
     def hit(self) -> Bools:
@@ -349,6 +349,8 @@ class Forecast:
 
     def column(self, k: int) -> Array:
         """Probability of class `k` for every row."""
+        if k == 1 and self.matrix is not None and self.matrix.ndim == 1:
+            return np.asarray(self._finish(self.matrix, slice(0, self.n)))
         return np.asarray(self.columns(k, k + 1)[0])
 
     def columns(self, start: int, stop: int) -> Array:
@@ -447,7 +449,13 @@ class Forecast:
         if not (low >= -tolerance and high <= 1 + tolerance):  # also catches nan
             self._raise_outside(p, ~((p >= -tolerance) & (p <= 1 + tolerance)))
         self._clip = low < 0 or high > 1
-        one = np.clip(p, 0, 1) if self._clip else p
+
+    def _find_top(self) -> None:
+        """Find the top label when it is first asked for: binary measures of class 1 never do."""
+        if self.matrix is None or self.matrix.ndim == 2:
+            self._pass()
+            return
+        one = self.column(1)
         zero = 1 - one
         self._top_score = np.maximum(one, zero)
         self._top = (one > zero).astype(np.int64)

@@ -14,8 +14,8 @@ def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats
     """Return the distinct scores, their counts, their hits and score times count.
 
     `keys` are sorted integers ``bits(score) << 1 | outcome`` (see `calibrant.core.tables.sorted_keys`) of scores of
-    some `dtype`. The first pass counts the distinct scores of each chunk, the second writes them where they belong: no temporary is
-    longer than a chunk.
+    some `dtype`. The first pass counts the distinct scores of each chunk, the second writes them where they
+    belong: no temporary is longer than a chunk.
     """
     n = len(keys)
     chunks = row_chunks(n)
