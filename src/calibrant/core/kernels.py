@@ -223,7 +223,8 @@ def resolve_gamma(forecast: Forecast, kernel: str, gamma: float | str) -> float:
 def unbiased_value(points: Floats, rest: Floats, weights: Floats | None, kernel: str, gamma: float) -> float:
     """Return the U-statistic of these rows; with weights that of the repeated rows."""
     if weights is None:
-        return pair_sum(points, rest, kernel, gamma) / (len(points) * (len(points) - 1.0))  # Widmann et al. (2019), table 1
+        n = len(points)
+        return pair_sum(points, rest, kernel, gamma) / (n * (n - 1.0))  # Widmann et al. (2019), table 1
     total = float(weights.sum())
     copies = float(np.dot(weights * (weights - 1.0), np.einsum("ij,ij->i", rest, rest)))  # pairs of equal rows, k = 1
     return (pair_sum(points, rest * weights[:, None], kernel, gamma) + copies) / (total * (total - 1.0))
