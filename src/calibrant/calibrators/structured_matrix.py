@@ -1,4 +1,4 @@
-"""Structured matrix scaling: a full matrix and biases that leave the order-preserving map only where rows ask for it."""
+"""Structured matrix scaling: matrix and biases that leave the order-preserving map only where the rows ask for it."""
 
 from __future__ import annotations
 
