@@ -38,8 +38,8 @@ class SplineCalibration(Calibrator):
     monotone : bool, default False
         Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
     keep_argmax : bool, default True
-        Cap the other classes just below the top class, so that the predicted class stays. The declared property
-        `preserves_argmax` is that of this default.
+        Hold the classes outside the repaired ranks below those inside, so that the predicted class stays. The
+        declared property `preserves_argmax` is that of this default.
     interpolation : {"linear", "official"}, default "linear"
         "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
         to reproduce their tables; it takes no weights and depends on the order of tied rows.
@@ -62,7 +62,8 @@ class SplineCalibration(Calibrator):
     calibration scores the map is linear, outside it is held, then clipped to [0, 1]. Equal scores form one stretch
     of D and receive its mean slope, so rows in any order and integer weights give the same curve. The new top
     score stands (raised to 1/K if lower); the others are rescaled to the rest and capped just below it, the excess
-    shared among those below the cap. Cost: one sort of each repaired score.
+    shared among those below the cap. The other targets are treated alike: what was ranked higher stays so.
+    Cost: one sort of each repaired score.
 
     References
     ----------
@@ -176,30 +177,42 @@ class SplineCalibration(Calibrator):
 
     def _map(self, graph: Graph, x: Node) -> Node:
         kind, r = parse_target(self.target, "SplineCalibration")
-        k = self.n_classes_
+        k, held = self.n_classes_, self.keep_argmax
         order = graph.order(x)
         ranked = graph.take(x, order)
-        if kind in ("top", "within"):
-            start = r - 1 if kind == "top" else 0
-            inside, before = graph.columns(ranked, start, r), graph.columns(ranked, 0, start) if start else None
-            new = self._curves(graph, graph.minimum(graph.sum(inside), 1.0))
-            if kind == "top" and r == 1:
-                new = graph.maximum(new, 1.0 / k)
-            after = graph.columns(ranked, r, k) if r < k else None
-            inside = spread(graph, inside, new)
-            others = [part for part in (before, after) if part is not None]
-            rest = spread(graph, graph.concat(others) if len(others) > 1 else others[0], 1.0 - new)
-            if before is not None and after is not None:
-                parts = [graph.columns(rest, 0, start), inside, graph.columns(rest, start, k - 1)]
-            else:
-                parts = [rest, inside] if after is None else [inside, rest]
-            proposal = graph.concat(parts)
+        if kind == "top" and r > 1:
+            proposal = self._rank(graph, ranked, r)
+        elif kind in ("top", "within"):
+            inside, after = graph.columns(ranked, 0, r), graph.columns(ranked, r, k)
+            total = graph.maximum(self._curves(graph, graph.minimum(graph.sum(inside), 1.0)), r / k)
+            after = share(graph, after, 1.0 - total, k - r, cap=total * ((1.0 - 4 * MARGIN) / r) if held else None)
+            inside = share(graph, inside, total, r, floor=graph.max(after) * (1.0 + MARGIN) if held and r > 1 else None)
+            proposal = graph.concat([inside, after])
         else:
             mapped = graph.take(self._curves(graph, x), order) if kind == "classwise" else self._curves(graph, ranked)
-            proposal = spread(graph, graph.where(graph.sum(mapped) > 0.0, mapped, ranked), graph.constant(1.0))
-        if self.keep_argmax:
-            proposal = hold_top(graph, proposal, k)
+            proposal = graph.normalise(graph.where(graph.sum(mapped) > 0.0, mapped, ranked))
+            if held:
+                top = graph.maximum(graph.columns(proposal, 0, 1), 1.0 / k)
+                rest = share(graph, graph.columns(proposal, 1, k), 1.0 - top, k - 1, cap=top * (1.0 - MARGIN))
+                proposal = graph.concat([top, rest])
         return graph.take(proposal, graph.rank(x))
+
+    def _rank(self, graph: Graph, ranked: Node, r: int) -> Node:
+        """Replace the r-th largest score (r > 1) and rescale the others; held, those before stay above it."""
+        k, held = self.n_classes_, self.keep_argmax
+        before, at = graph.columns(ranked, 0, r - 1), graph.columns(ranked, r - 1, r)
+        new = self._curves(graph, at)
+        if held:
+            new = graph.minimum(new, (1.0 - MARGIN) / r)
+        floor = new * (1.0 + MARGIN) if held else None
+        if r == k:
+            return graph.concat([share(graph, before, 1.0 - new, r - 1, floor=floor), new])
+        after = graph.columns(ranked, r, k)
+        total = (1.0 - new) * (graph.sum(after) / (graph.sum(before) + graph.sum(after)))
+        if held:
+            total = graph.minimum(total, graph.minimum((k - r) * new, 1.0 - r * new))
+        after = share(graph, after, total, k - r, cap=new if held else None)
+        return graph.concat([share(graph, before, 1.0 - new - total, r - 1, floor=floor), new, after])
 
 
 def parse_target(target: str, caller: str) -> tuple[str, int]:
@@ -241,23 +254,21 @@ def target_pairs(scores: Scores, codes: Ints, kind: str, r: int) -> list[tuple[F
     return [(np.minimum(ranked.sum(axis=1), 1.0), place < r)]
 
 
-def spread(graph: Graph, part: Node, total: Node) -> Node:
-    """Scale the columns of each row to a given sum; zeros alone share it equally."""
-    part = part + TINY
-    return part * (total / graph.sum(part))
+def share(
+    graph: Graph, part: Node, total: Node, m: int, cap: Node | None = None, floor: Node | None = None
+) -> Node:
+    """Scale the m columns of each row to a given sum, none above `cap` or (columns from large to small) below `floor`.
 
-
-def hold_top(graph: Graph, proposal: Node, k: int) -> Node:
-    """Let the first column stand (at least 1/K) and cap the others just below it.
-
-    The others are a·o_j, at most the cap c, with the factor a that makes the row sum to 1. With the smallest i + 1 of
-    the others free and the rest at the cap, a_i = (1 − top − (K − 2 − i)·c) / (sum of the smallest i + 1); the right
-    a is the largest a_i, because a_i grows while entries exceed the cap and falls after.
+    With a cap the entries are min(c, a·o_j). If the smallest i + 1 are free and the others at the cap, then
+    a_i = (total − (m − 1 − i)·c) / (sum of the smallest i + 1); a_i grows while an entry exceeds the cap and falls
+    after, so a is the largest a_i. With a floor everything is mirrored. Zeros alone share the sum equally.
     """
-    top = graph.maximum(graph.columns(proposal, 0, 1), 1.0 / k)
-    others = graph.columns(proposal, 1, k) + TINY
-    cap = top * (1.0 - MARGIN)
-    running = graph.cumsum(graph.take(others, graph.order(-others)))
-    capped = np.arange(k - 2, -1, -1, dtype=np.float64)
-    factor = graph.max((1.0 - top - capped * cap) / running)
-    return graph.concat([top, graph.minimum(cap, others * factor)])
+    part = part + TINY
+    bound = cap if cap is not None else floor
+    if bound is None:
+        return part * (total / graph.sum(part))
+    running = graph.cumsum(graph.take(part, graph.order(-part)) if cap is not None else part)
+    factors = (total - np.arange(m - 1, -1, -1, dtype=np.float64) * bound) / running
+    if cap is not None:
+        return graph.minimum(bound, part * graph.max(factors))
+    return graph.maximum(bound, part * -graph.max(-factors))
