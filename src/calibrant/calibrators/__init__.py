@@ -32,7 +32,7 @@ CALIBRATORS = {
     "Ensemble": "ensemble",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
-OTHERS = {"Calibrator": "_base"}
+OTHERS = {"Calibrator": "_base", "CalibratedClassifier": "classifier"}
 
 __all__ = ["by_short_name", "list_calibrators", *CALIBRATORS, *OTHERS]  # noqa: PLE0604  # names of the mappings
 

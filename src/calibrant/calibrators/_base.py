@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._program import Graph, Node, Program
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 #: Type of the option `floor` of every method that takes a logarithm.
 Floor = float | Literal["fit"] | None
+
+
+class UnfittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+    """Raised before `fit`: ours, and the one scikit-learn's tools look for."""
 
 
 class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -219,7 +224,7 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _check_fitted(self, caller: str) -> None:
         if not hasattr(self, "classes_"):
-            raise NotFittedError(f"{caller} needs a fitted calibrator. Hint: call fit(X, y) first.")
+            raise UnfittedError(f"{caller} needs a fitted calibrator. Hint: call fit(X, y) first.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
