@@ -31,7 +31,8 @@ class SplineCalibration(Calibrator):
     Parameters
     ----------
     n_knots : int, default 6
-        Evenly spaced knots on the fractiles; 6 as in the paper's main table.
+        Evenly spaced knots on the fractiles; 6 as in the paper's main table. Curves per class need more, about three
+        for each class, because a class's scores are small in most rows.
     target : str, default "top-1"
         Which score is repaired: ``"top-r"`` the r-th largest, ``"within-r"`` the sum of the r largest, ``"classwise"``
         every class by a curve of its own, ``"all-ranks"`` every rank by a curve of its own.
