@@ -170,7 +170,7 @@ def _classwise(n: int, k: int) -> Callable[[bool], Sequence[Entrant]]:
             floor("np.sum", lambda: p.sum(dtype=np.float64)),
             peer("pycalib classwise_ECE", _pycalib("classwise_ECE", p, y), 1),
             peer("uncertainty-calibration get_ece (marginal)", _marginal_share(p, y), 1, min(1.0, 10 / k)),
-            peer("torchmetrics, class by class", _torchmetrics_classes(p, y), 2),
+            peer("torchmetrics, class by class", _torchmetrics_classes(p, y), 1, min(1.0, 10 / k)),
             peer("sklearn calibration_curve, class by class", _sklearn_classes(p, y), 1, min(1.0, 10 / k)),
         ]
 
@@ -204,7 +204,7 @@ def _torchmetrics_classes(p: Array, y: Ints) -> Build:
         scores, labels = torch.from_numpy(p), torch.from_numpy(y)
 
         def run() -> float:
-            each = [error(scores[:, k], (labels == k).long(), n_bins=15) for k in range(p.shape[1])]
+            each = [error(scores[:, k], (labels == k).long(), n_bins=15) for k in range(10)]
             return float(sum(each)) / len(each)
 
         return run
