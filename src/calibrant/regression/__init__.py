@@ -22,6 +22,14 @@ from calibrant.regression.pit import (
     quantile_calibration_error,
 )
 from calibrant.regression.predictions import Normal, Prediction, Quantiles, Samples
+from calibrant.regression.proper import (
+    CRPSNormal,
+    DawidSebastiani,
+    NormalKernelScore,
+    calibration_error,
+    decomposition,
+    upper_bound,
+)
 from calibrant.regression.scores import crps, dss, interval_score, nll_normal, pinball
 from calibrant.regression.variance_errors import (
     VarianceTable,
@@ -36,10 +44,13 @@ from calibrant.regression.variance_errors import (
 __all__ = [
     "MEASURES",
     "AutoVarianceCalibrator",
+    "CRPSNormal",
     "Comparison",
+    "DawidSebastiani",
     "Identity",
     "IsotonicQuantiles",
     "Normal",
+    "NormalKernelScore",
     "PitTable",
     "Prediction",
     "Quantiles",
@@ -50,11 +61,13 @@ __all__ = [
     "VarianceScaling",
     "VarianceTable",
     "average_variance",
+    "calibration_error",
     "calibrator_classes",
     "compare",
     "compute_pit",
     "compute_variance_table",
     "crps",
+    "decomposition",
     "dss",
     "ence",
     "evaluate",
@@ -71,6 +84,7 @@ __all__ = [
     "se_variance_ratio",
     "skce",
     "skce_test",
+    "upper_bound",
     "variance_calibration_error",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats
-from calibrant.core.inputs import check_matrix, check_weights
+from calibrant.core.inputs import check_weights, to_array
 from calibrant.errors import InputError, input_error
 
 __all__ = ["check_column", "check_counts", "check_levels", "check_share", "check_table", "check_variance"]
@@ -21,30 +21,42 @@ def _refuse(bad: Bools, values: Array, argument: str, caller: str, rule: str, hi
         raise input_error(argument, caller, rule, f"{value:.6g} at row {row}", hint)
 
 
+def _numbers(value: ArrayLike, argument: str, caller: str) -> Floats:
+    """Return the input as float64 with at least one row."""
+    array = to_array(value, argument, caller)
+    if array.dtype.kind == "c":
+        raise input_error(argument, caller, "be real", "complex numbers", "take the real part")
+    try:
+        numbers = np.asarray(array, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise input_error(argument, caller, "be numeric", f"dtype {array.dtype}", "convert or drop it") from error
+    if not len(numbers):
+        raise input_error(argument, caller, "hold at least one row", "no rows", "check the filter before this call")
+    return numbers
+
+
 def check_column(value: ArrayLike, argument: str, caller: str, n: int | None = None) -> Floats:
     """Return one finite float64 number per row; `n` is the length the other columns have."""
-    array = check_matrix(value, argument, caller)
-    if array.ndim != 1:
+    column = _numbers(value, argument, caller)
+    if column.ndim != 1:
         raise input_error(
-            argument, caller, "have one number per row, shape (n,)", f"shape {array.shape}",
+            argument, caller, "have one number per row, shape (n,)", f"shape {column.shape}",
             "flatten it yourself, or use Samples or Quantiles for several numbers per row",
         )
-    if n is not None and len(array) != n:
+    if n is not None and len(column) != n:
         raise input_error(
-            argument, caller, f"have {n} rows like the other columns", f"{len(array)} rows",
+            argument, caller, f"have {n} rows like the other columns", f"{len(column)} rows",
             "check that all columns come from the same split",
         )
-    column = np.asarray(array, dtype=np.float64)
     _refuse(~np.isfinite(column), column, argument, caller, "be finite", "drop or mend the row")
     return column
 
 
 def check_table(value: ArrayLike, argument: str, caller: str) -> Floats:
     """Return a finite float64 table (n, m), m ≥ 1."""
-    array = check_matrix(value, argument, caller)
-    if array.ndim != 2 or array.shape[1] < 1:
-        raise input_error(argument, caller, "have shape (n, m)", f"shape {array.shape}", "one row per forecast")
-    table = np.asarray(array, dtype=np.float64)
+    table = _numbers(value, argument, caller)
+    if table.ndim != 2 or table.shape[1] < 1:
+        raise input_error(argument, caller, "have shape (n, m)", f"shape {table.shape}", "one row per forecast")
     _refuse(~np.isfinite(table), table, argument, caller, "be finite", "drop or mend the row")
     return table
 

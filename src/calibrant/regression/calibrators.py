@@ -130,16 +130,21 @@ class VarianceScaling(RegressionCalibrator):
     def _fit(self, mean: Floats, variance: Floats, y: Floats, weights: Floats) -> None:
         squared = (y - mean) ** 2
         share = weights / weights.sum()
-        _refuse_perfect(float(share @ squared), "VarianceScaling.fit")
+        _refuse_perfect(_dot(share, squared), "VarianceScaling.fit")
         self.scale_, self.offset_ = _minimise(variance, squared, share)
 
     def _predict(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         return mean, self.scale_ * variance + self.offset_
 
 
+def _dot(a: Floats, b: Floats) -> float:
+    """Sum of products on this thread: a matrix library would wake others for every short vector."""
+    return float(np.einsum("i,i->", a, b))
+
+
 def _minimise(variance: Floats, squared: Floats, share: Floats) -> tuple[float, float]:
     """Return the global minimiser (scale, offset) of DSS on the quadrant."""
-    unit = float(share @ variance)
+    unit = _dot(share, variance)
     x = variance / unit
     low, high = np.log(x.min()), np.log(x.max())
 
@@ -153,17 +158,17 @@ def _minimise(variance: Floats, squared: Floats, share: Floats) -> tuple[float, 
         """DSS less 1 with the best c: log mean(r²/u) + mean log u, u = (1 − t) x + t."""  # [1] DSS
         a, t = rays(odds)
         u = a * x + t
-        return float(np.log(share @ (squared / u)) + share @ np.log(u))
+        return float(np.log(_dot(share, squared / u))) + _dot(share, np.log(u))
 
     def slopes(odds: float) -> tuple[float, float]:
         """First and second derivative of `value`."""
         a, t = rays(odds)
         u = a * x + t
         d, q = (1 - x) / u, squared / u
-        level = float(share @ q)
-        ratio = -float(share @ (q * d)) / level
-        first = ratio + float(share @ d)
-        second = 2 * float(share @ (q * d * d)) / level - ratio**2 - float(share @ (d * d))
+        level = _dot(share, q)
+        ratio = -_dot(share, q * d) / level
+        first = ratio + _dot(share, d)
+        second = 2 * _dot(share, q * d * d) / level - ratio**2 - _dot(share, d * d)
         step = a * t
         return first * step, second * step * step + first * step * (a - t)
 
@@ -178,7 +183,7 @@ def _minimise(variance: Floats, squared: Floats, share: Floats) -> tuple[float, 
             if height < least - TOLERANCE:
                 best, least = odds, height
     a, t = rays(best)
-    level = float(share @ (squared / (a * x + t)))
+    level = _dot(share, squared / (a * x + t))
     return level * a / unit, level * t
 
 

@@ -14,7 +14,7 @@ from calibrant.core.inputs import check_names, check_rng
 from calibrant.core.results import Record, Result, format_value
 from calibrant.regression import nulls
 from calibrant.regression._inputs import check_levels, check_share
-from calibrant.regression.intervals import ROW_SCORES, mean_interval
+from calibrant.regression.intervals import ROW_SCORES, is_dominated, mean_interval
 from calibrant.regression.kernel import (
     ALL_PAIRS,
     block_values,
@@ -159,6 +159,7 @@ def evaluate(
 
     Notes
     -----
+    An interval is withheld where one row makes more than a fifth of a score's variance.
     "If calibrated" assumes y ~ N(μ, v) row by row; samples and quantiles have it for the PIT measures only. p-values
     of scores, bias and ratio are two-sided, those of errors one-sided. "skce" uses all pairs up to 5 000 rows and
     blocks of 50 rows above. The verdict rests on bias, ratio, PIT and ENCE together at an error rate of 5 %.
@@ -209,7 +210,8 @@ class _Bench:
             values = ROW_SCORES[name](self.rows)
             value = self.rows.average(values)
             null = self._score_null(name, value) if self.inference and self.rows.is_normal else None
-            span = None if not self.inference else mean_interval(
+            shaky = not self.inference or is_dominated(values, self.rows.weights, self.groups, "evaluate")
+            span = None if shaky else mean_interval(
                 values, self.rows.weights, level=self.level, method="normal", groups=self.groups, n_resamples=0,
                 rng=self.rng, caller="evaluate",
             )

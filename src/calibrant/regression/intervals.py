@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.core.inputs import check_names, check_rng, to_array
 from calibrant.core.results import Difference, Interval, Record
-from calibrant.errors import input_error
+from calibrant.errors import CoverageWarning, input_error
 from calibrant.regression._inputs import check_share
 from calibrant.regression.predictions import Prediction
 from calibrant.regression.rows import Rows, check_rows
@@ -32,6 +33,9 @@ ROW_SCORES: dict[str, Callable[[Rows], Floats]] = {
     "ratio": lambda rows: rows.ratio,
     "bias": lambda rows: (rows.y - rows.mean) / np.sqrt(rows.variance),
 }
+#: Share of the variance one unit may have before an interval is withheld, and from how many units on this is asked.
+DOMINANCE = 0.2
+DOMINANCE_ROWS = 30
 #: Those that are proper scores, for comparisons.
 PROPER = ("dss", "nll", "crps", "mse")
 
@@ -66,6 +70,14 @@ def standard_error(
     units = len(unit)
     spread = float(((mass * (unit - average)) ** 2).sum())
     return average, float(np.sqrt(spread * units / max(units - 1, 1))) / total
+
+
+def is_dominated(values: Floats, weights: Floats | None, groups: ArrayLike | None, caller: str) -> bool:
+    """Whether one row (or cluster) makes more than a fifth of the variance, so that no interval can be trusted."""
+    unit, mass = cluster(values, weights, groups, caller)
+    average = float(mass @ unit) / float(mass.sum())
+    pull = (unit - average) ** 2 * (mass if groups is None else mass**2)
+    return len(unit) > DOMINANCE_ROWS and float(((unit - average) ** 2).max()) > DOMINANCE * float(pull.sum())
 
 
 def bca_bounds(
@@ -138,6 +150,11 @@ def interval(
     -------
     Interval
 
+    Warns
+    -----
+    CoverageWarning
+        One row makes more than a fifth of the variance of the score.
+
     Examples
     --------
     >>> interval("dss", [0.0, 1.0, -1.0], [0.0] * 3, [1.0] * 3).value
@@ -146,8 +163,13 @@ def interval(
     check_names(measure, tuple(ROW_SCORES), "measure", "interval")
     check_names(method, ("auto", "normal", "bca"), "method", "interval")
     rows = check_rows(y_true, mean, variance, caller="interval", sample_weight=sample_weight, counts=True)
+    values = ROW_SCORES[measure](rows)
+    if is_dominated(values, rows.weights, groups, "interval"):
+        warnings.warn(
+            f"one row decides the {measure}; no interval keeps its level here", CoverageWarning, stacklevel=2
+        )
     return mean_interval(
-        ROW_SCORES[measure](rows), rows.weights, level=check_share(level, "level", "interval"), method=method,
+        values, rows.weights, level=check_share(level, "level", "interval"), method=method,
         groups=groups, n_resamples=n_resamples, rng=check_rng(rng, "interval"), caller="interval",
     )
 

@@ -1,0 +1,112 @@
+"""SKCE of normal forecasts: closed form against integration, mean zero, estimators, bandwidths, test."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from calibrant import regression as room
+from calibrant.errors import InputError
+from calibrant.regression.kernel import Points, pair_terms
+
+
+def calibrated(n, seed, over=1.0):
+    rng = np.random.default_rng(seed)
+    mean, variance = rng.normal(size=n) * 2, rng.gamma(2.0, 0.5, n) + 0.05
+    return mean + over * np.sqrt(variance) * rng.normal(size=n), mean, variance
+
+
+@pytest.mark.parametrize("lengths", [(1.0, 1.0), (0.7, 2.5)])
+def test_closed_form_equals_numerical_integration(lengths):
+    """Each expectation by Gauss-Hermite quadrature of 200 nodes, to 1e-8."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    weights = weights / weights.sum()
+    y, mean, variance = calibrated(6, 3)
+    points = Points(y, mean, np.sqrt(variance), variance)
+    got = pair_terms(points, points, lengths)
+
+    def target(a, b):
+        return np.exp(-((a - b) ** 2) / (2 * lengths[1] ** 2))
+
+    for i in range(6):
+        for j in range(6):
+            yi, yj = (mean[k] + np.sqrt(variance[k]) * nodes for k in (i, j))
+            bracket = (
+                target(y[i], y[j]) - weights @ target(yi, y[j]) - weights @ target(y[i], yj)
+                + weights @ target(yi[:, None], yj[None, :]) @ weights
+            )
+            distance = np.hypot(mean[i] - mean[j], np.sqrt(variance[i]) - np.sqrt(variance[j]))
+            assert got[i, j] == pytest.approx(np.exp(-distance / lengths[0]) * bracket, abs=1e-8)
+
+
+def test_estimators_against_the_plain_double_loop():
+    y, mean, variance = calibrated(207, 5)
+    points = Points(y, mean, np.sqrt(variance), variance)
+    h = pair_terms(points, points, (1.0, 1.0))
+    n = len(y)
+    def value(**options):
+        return room.skce(y, mean, variance, bandwidth="published", **options)
+    assert value() == pytest.approx((h.sum() - np.trace(h)) / (n * (n - 1)), rel=1e-12)
+    assert value(estimator="biased") == pytest.approx(h.mean(), rel=1e-12)
+    for size in (2, 10, 80):
+        blocks = [h[a : a + size, a : a + size] for a in range(0, n - size + 1, size)]
+        want = np.mean([(b.sum() - np.trace(b)) / (size * (size - 1)) for b in blocks])
+        assert value(estimator="block", block_size=size) == pytest.approx(want, rel=1e-11)
+    assert value(estimator="linear") == value(estimator="block", block_size=2)
+    weights = np.random.default_rng(0).integers(0, 3, n).astype(float)
+    total = weights.sum()
+    want = (weights @ h @ weights - weights @ np.diag(h)) / (total * (total - 1))
+    assert value(sample_weight=weights) == pytest.approx(want, rel=1e-12)
+
+
+def test_mean_is_zero_for_a_calibrated_model_and_not_for_an_overconfident_one():
+    for bandwidth in ("published", "median"):
+        values = [room.skce(*calibrated(100, seed), bandwidth=bandwidth) for seed in range(300)]
+        assert abs(np.mean(values)) < 3 * np.std(values) / np.sqrt(300)
+        worse = [room.skce(*calibrated(100, seed, over=1.8), bandwidth=bandwidth) for seed in range(50)]
+        assert np.mean(worse) > 6 * np.std(worse) / np.sqrt(50)
+
+
+def test_median_bandwidth_does_not_depend_on_the_unit_of_y():
+    y, mean, variance = calibrated(150, 1, over=1.5)
+    value = room.skce(y, mean, variance)
+    assert room.skce(1e5 * y, 1e5 * mean, 1e10 * variance) == pytest.approx(value, rel=1e-9)
+    # the published length 1 sees nothing in large units: every pair of forecasts is infinitely far apart
+    assert abs(room.skce(1e5 * y, 1e5 * mean, 1e10 * variance, bandwidth="published")) < 1e-12
+
+
+def test_test_sees_over_confidence_and_keeps_its_size():
+    assert room.skce_test(*calibrated(400, 0, over=1.5), rng=0).pvalue < 0.01
+    assert room.skce_test(*calibrated(6000, 0, over=1.5), rng=0).method == "skce-block"
+    pvalues = np.array([room.skce_test(*calibrated(60, seed), n_resamples=200, rng=seed).pvalue for seed in range(200)])
+    assert 0.01 <= (pvalues <= 0.05).mean() <= 0.1
+
+
+@pytest.mark.slow
+def test_size_of_the_test():
+    for n in (60, 300):
+        repeats = 2000
+        tests = (room.skce_test(*calibrated(n, 10_000 + s), n_resamples=500, rng=s) for s in range(repeats))
+        assert 0.035 <= sum(test.pvalue <= 0.05 for test in tests) / repeats <= 0.065
+
+
+def test_five_thousand_rows_are_quick():
+    data = calibrated(5000, 0)
+    room.skce(*(column[:500] for column in data))
+    start = time.process_time()
+    room.skce(*data)
+    assert time.process_time() - start < 4.0  # processor time of both cores; under 1 s of wall time on an idle machine
+
+
+def test_refusals():
+    data = calibrated(20, 0)
+    with pytest.raises(InputError, match="bandwidth of skce must be positive"):
+        room.skce(*data, bandwidth=0.0)
+    with pytest.raises(InputError, match="be None for blocks"):
+        room.skce(*data, estimator="block", sample_weight=np.ones(20))
+    with pytest.raises(InputError, match="block_size"):
+        room.skce(*data, estimator="block", block_size=1)
+    with pytest.raises(InputError, match="did you mean 'biased'"):
+        room.skce(*data, estimator="biassed")
