@@ -71,12 +71,13 @@ def collect_facts(forecast: Forecast, ks_null: Null | None) -> Facts:
         None if ks_null is None else ks_null.std,
         None if ks_null is None else ks_null.pvalue(ks),
         None if ks_null is None else ks_null.quantile(1 - ALPHA) + 0.84 * noise,
-        _claim(width_bins(pairs, 20), confidence - accuracy),
-        _class_gaps(forecast) if ks_null is not None and forecast.has_vectors else (),
+        main_claim(width_bins(pairs, 20), confidence - accuracy),
+        _gaps(forecast) if ks_null is not None and forecast.has_vectors else (),
     )
 
 
-def _claim(bins: Bins, direction: float) -> tuple[float, float] | None:
+def main_claim(bins: Bins, direction: float) -> tuple[float, float] | None:
+    """Return claim and truth in the fullest bin whose gap has the main direction."""
     w, gap = bins.w[0], bins.ws[0] - bins.wt[0]
     usable = (w > 0) & (np.sign(gap) == np.sign(direction))
     if not usable.any():
@@ -98,11 +99,16 @@ def class_moments(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
     return expected, variance, observed
 
 
-def _class_gaps(forecast: Forecast) -> tuple[ClassGap, ...]:
+def _gaps(forecast: Forecast) -> tuple[ClassGap, ...]:
+    return class_gaps(*class_moments(forecast), forecast.total, forecast.classes or tuple(range(forecast.n_classes)))
+
+
+def class_gaps(
+    expected: Floats, variance: Floats, observed: Floats, total: float, names: tuple[Any, ...]
+) -> tuple[ClassGap, ...]:
     """Classes whose mean probability differs from their frequency, Holm-corrected over the classes."""
     from scipy.stats import norm, poisson
 
-    expected, variance, observed = class_moments(forecast)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(variance > 0, (observed - expected) / np.sqrt(variance), 0.0)
     p = 2 * norm.sf(np.abs(z))
@@ -111,8 +117,7 @@ def _class_gaps(forecast: Forecast) -> tuple[ClassGap, ...]:
         tail = np.minimum(poisson.sf(observed - 1, np.maximum(expected, 1e-300)), poisson.cdf(observed, expected))
         p = np.where(rare, np.minimum(1.0, 2 * tail), p)
     corrected = holm(p)
-    gap = (expected - observed) / forecast.total
-    names = forecast.classes or tuple(range(forecast.n_classes))
+    gap = (expected - observed) / total
     found = [ClassGap(names[i], float(gap[i]), float(corrected[i])) for i in np.flatnonzero(corrected < ALPHA)]
     return tuple(sorted(found, key=lambda c: -abs(c.gap)))
 

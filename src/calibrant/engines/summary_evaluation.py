@@ -1,0 +1,344 @@
+"""The table of `calibrant.evaluate` from a `Summary`: values, null distributions and bounds, all from cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._typing import RNG, Floats
+from calibrant.core.declare import Measure, Recipe, declared, lookup
+from calibrant.core.edges import width_index
+from calibrant.core.inputs import check_rng
+from calibrant.core.parallel import map_chunks
+from calibrant.core.results import Interval, Result
+from calibrant.core.tables import Bins, Table
+from calibrant.engines.cells import bounds, mirror
+from calibrant.errors import InputError, input_error
+from calibrant.estimators import KDE, Binned, Cumulative, Kernel, Local, Smooth
+from calibrant.inference.evaluation import Evaluation
+from calibrant.inference.null import Null, draw_outcomes
+from calibrant.inference.verdict import ALPHA, Facts, class_gaps, main_claim, verdict
+from calibrant.metrics.recipes import CalibrationError, MeanScore
+from calibrant.views import Classwise, TopLabel, View
+
+if TYPE_CHECKING:
+    from calibrant.engines.summary import Summary
+
+#: Cells times replicates worked on at once per thread.
+_ENTRIES = 1 << 19
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How far a value from cells may be from the value from rows: `bound` 0 is exact, None has no useful bound."""
+
+    bound: float | None
+    sentence: str
+
+
+EXACT = Precision(0.0, "exact")
+
+
+def precision(summary: Summary, recipe: Recipe) -> Precision:
+    """State the error of a measure computed from this summary's own cells."""
+    if not isinstance(recipe, CalibrationError):
+        return EXACT
+    estimator = recipe.estimator
+    tables = summary.tables(recipe.view)
+    grid = max(table.grid for table in tables)
+    if isinstance(estimator, Binned):
+        if estimator.bins == "width":
+            return EXACT
+        return Precision(None, "approximate: range edges fall on cell borders, without a useful worst-case bound")
+    if isinstance(estimator, Cumulative):
+        bound = _join(recipe.view, [_ks_bound(table) for table in tables])
+        return Precision(bound, f"from cells: at most {bound:.2g} below the value from rows")
+    if isinstance(estimator, Kernel):
+        factor = math.sqrt(2.0 / (grid * estimator.width))  # ‖k(s) − k(s')‖² = 2 − 2e^{−|s − s'|/width}
+        bound = _join(recipe.view, [factor * _mean_gap(table) for table in tables])
+        return Precision(bound, f"from cells: within {bound:.2g} of the value from rows")
+    if isinstance(estimator, KDE | Local | Smooth):
+        return Precision(None, f"approximate: scores are placed to the width of a cell ({1 / grid:.1g})")
+    return Precision(None, "approximate: scores within a cell are pooled, without a useful worst-case bound")
+
+
+def _join(view: View, errors: Sequence[float]) -> float:
+    return float(view.join(np.array(errors)))
+
+
+def _ks_bound(table: Table) -> float:
+    """Largest part of the path hidden inside a cell: hits raise it by 1 − s, misses lower it by s, in any order."""
+    if not len(table):
+        return 0.0
+    low, high = bounds(table)
+    hidden = np.maximum(table.wt * (1.0 - low), (table.w - table.wt) * high)
+    return float(np.where((table.n > 1) & (high > low), hidden, 0.0).max() / table.total)
+
+
+def _mean_gap(table: Table) -> float:
+    """Upper bound of the mean |t − s|."""
+    if not len(table):
+        return 0.0
+    low, high = bounds(table)
+    return float((table.wt * (1.0 - low) + (table.w - table.wt) * high).sum() / table.total)
+
+
+def evaluate_summary(
+    summary: Summary, *, measures: Iterable[str] | str | None, n_bins: int, level: float, n_resamples: int, rng: RNG,
+) -> Evaluation:
+    """Return the table of results of a summary."""
+    if not summary.n:
+        raise input_error("Summary", "evaluate", "hold at least one row", "none", "update it first")
+    if not 0 < level < 1:
+        raise input_error("level", "evaluate", "lie between 0 and 1", repr(level), "use 0.95")
+    generator = check_rng(rng, "Summary.evaluate")
+    built = _build(summary, measures, n_bins)
+    values = {name: summary.value(recipe) for name, (_, recipe) in built.items()}
+    whole = summary.fractional == 0
+    ks = lookup("ks").build()
+    errors = {name: r for name, (_, r) in built.items() if isinstance(r, CalibrationError)}
+    nulls: dict[str, Null | BrownianNull] = {}
+    if whole and n_resamples > 0:
+        nulls.update(null_from_cells(summary, {**errors, "ks": ks}, n_resamples, generator))  # type: ignore[dict-item]
+    elif whole:
+        nulls["ks"] = BrownianNull(summary.tables(TopLabel())[0])
+    results = tuple(
+        _result(summary, name, measure, recipe, values[name], nulls.get(name), level if whole else None)
+        for name, (measure, recipe) in built.items()
+    )
+    facts = _facts(summary, nulls.get("ks"))
+    return Evaluation(
+        results, summary.n, summary.n_classes, verdict(facts), facts, level, n_resamples,
+        summary.total != summary.n, summary.classes, _notes(summary, built),
+    )
+
+
+def _build(
+    summary: Summary, measures: Iterable[str] | str | None, n_bins: int
+) -> dict[str, tuple[Measure, Recipe]]:
+    """Return measure and recipe by name; the panel and "all" leave out what this summary cannot answer."""
+    asked = measures is not None and measures != "all"
+    if measures is None:
+        names = [measure.name for measure in declared() if measure.panel]
+        if summary.n_classes == 2:
+            names.insert(names.index("ece") + 1, "ece@class-1")
+    elif measures == "all":
+        names = [measure.name for measure in declared()]
+    else:
+        names = [measures] if isinstance(measures, str) else list(measures)
+    built = {}
+    for name in names:
+        short, _, view = name.partition("@")
+        measure = lookup(short, "Summary.evaluate")
+        params: dict[str, Any] = {"view": view} if view else {}
+        if "n_bins" in measure.parameters():
+            params["n_bins"] = n_bins
+        recipe = measure.build(**params)
+        try:
+            summary.value(recipe)
+        except InputError as error:
+            if asked or "n_bins of" in str(error):
+                raise
+            continue
+        built[name] = (measure, recipe)
+    return built
+
+
+def _result(
+    summary: Summary, name: str, measure: Measure, recipe: Recipe, value: float, null: Null | BrownianNull | None,
+    level: float | None,
+) -> Result:
+    mean = std = pvalue = None
+    interval = None
+    if null is not None:
+        mean, std, pvalue = null.mean, null.std, null.pvalue(value)
+    elif level is not None and isinstance(recipe, MeanScore) and measure.proper and math.isfinite(value):
+        mean, std, pvalue = _score_null(summary, measure, recipe, value)
+    if level is not None and isinstance(recipe, MeanScore) and measure.proper and math.isfinite(value):
+        interval = _score_interval(summary, recipe, value, level)
+    return Result(name, value, mean, std, pvalue, interval, measure.estimates, measure.bound)
+
+
+def _score_null(
+    summary: Summary, measure: Measure, recipe: MeanScore, value: float
+) -> tuple[float | None, float | None, float | None]:
+    """Mean and spread of a mean score over labels drawn from the forecasts: sums of independent rows."""
+    from scipy.stats import norm
+
+    total = summary.total
+    if measure.name in ("brier", "rbs") and not recipe.top_label_only:
+        mean, variance = summary.sums["brier.mean"].wx, summary.sums["brier.var"].wx
+    elif measure.name == "nll":
+        mean, variance = summary.sums["entropy"].wx, summary.sums["nll.var"].wx
+    else:
+        return None, None, None
+    centre, spread = mean / total, math.sqrt(max(variance, 0.0)) / total
+    observed = summary.score_sums(recipe)
+    z = (observed.wx / observed.w - centre) / spread if spread > 0 else math.inf
+    pvalue = float(2 * norm.sf(abs(z)))
+    if recipe.link is not None:
+        low, high = recipe.link(max(centre - spread, 0.0)), recipe.link(centre + spread)
+        return recipe.link(centre), (high - low) / 2, pvalue
+    return centre, spread, pvalue
+
+
+def _score_interval(summary: Summary, recipe: MeanScore, value: float, level: float) -> Interval | None:
+    from scipy.stats import norm
+
+    w, wx, wx2 = summary.score_sums(recipe)
+    if w < 2:
+        return None
+    mean = wx / w
+    half = float(norm.ppf(0.5 + level / 2)) * math.sqrt(max(wx2 / w - mean * mean, 0.0) / (w - 1))
+    low, high = mean - half, mean + half
+    if recipe.link is not None:
+        low, high = recipe.link(max(low, 0.0)), recipe.link(high)
+    return Interval(value, low, high, level, "normal", round(w))
+
+
+def _facts(summary: Summary, null: Null | BrownianNull | None) -> Facts:
+    (top,) = summary.tables(TopLabel())
+    total = top.total
+    accuracy, confidence = float(top.wt.sum() / total), float(top.ws.sum() / total)
+    noise = math.sqrt(_variance(top)) / total
+    ks = float(lookup("ks").build().finish((top,)))
+    gaps: tuple[Any, ...] = ()
+    if null is not None and not summary.pairs and any(isinstance(view, Classwise) for view in summary.views):
+        tables = summary.tables(Classwise())
+        moments = np.array([[t.ws.sum(), _variance(t), t.wt.sum()] for t in tables]).T
+        gaps = class_gaps(*moments, total, summary.classes or tuple(range(summary.n_classes)))
+    return Facts(
+        summary.n, summary.n_classes, accuracy, confidence, ks,
+        None if null is None else null.mean, None if null is None else null.std,
+        None if null is None else null.pvalue(ks),
+        None if null is None else null.quantile(1 - ALPHA) + 0.84 * noise,
+        main_claim(top.bins(20), confidence - accuracy), gaps,
+    )
+
+
+def _variance(table: Table) -> float:
+    """Σw·s(1 − s), each cell at its mean score."""
+    score = np.clip(table.ws / table.w, 0.0, 1.0)
+    return float((table.w * score * (1 - score)).sum())
+
+
+def _notes(summary: Summary, built: Mapping[str, tuple[Measure, Recipe]]) -> tuple[str, ...]:
+    notes = []
+    if summary.fractional:
+        notes.append("weights are not whole numbers: no resampling, p-values or intervals")
+    for name, (_, recipe) in built.items():
+        said = precision(summary, recipe)
+        if said is not EXACT:
+            notes.append(f"{name} is {said.sentence}")
+    if summary.n_classes > 2 and any(isinstance(getattr(r, "view", None), Classwise) for _, r in built.values()):
+        notes.append("class-wise null values treat classes as independent: mean exact, spread approximate")
+    out = {reason: count for reason, count in summary.rejected.items() if count}
+    if out:
+        listed = ", ".join(f"{count} {reason}" for reason, count in out.items())
+        notes.append(f"{sum(out.values())} rows were left out ({listed})")
+    return tuple(notes)
+
+
+def null_from_cells(
+    summary: Summary, recipes: Mapping[str, CalibrationError], n_resamples: int, rng: np.random.Generator
+) -> dict[str, Null]:
+    """Resample the outcomes of cells with the probability the forecasts give them; a view's measures share draws."""
+    by_view: dict[View, dict[str, CalibrationError]] = {}
+    for name, recipe in recipes.items():
+        by_view.setdefault(recipe.view, {})[name] = recipe
+    out: dict[str, Null] = {}
+    for view, members in by_view.items():
+        tables = summary.tables(view)
+        if getattr(view, "by", None):
+            tables = tuple(table for table in tables if len(table))
+        mirrored = isinstance(view, Classwise) and summary.n_classes == 2 and view.threshold is None
+        out.update(_replicates(members, tables[1:] if mirrored else tables, mirrored, n_resamples, rng))
+    return out
+
+
+def _replicates(
+    members: dict[str, CalibrationError], tables: Sequence[Table], mirrored: bool, n_resamples: int,
+    rng: np.random.Generator,
+) -> dict[str, Null]:
+    step = max(1, min(n_resamples, _ENTRIES // max(1, sum(len(table) for table in tables))))
+    sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
+
+    def run(job: tuple[int, np.random.Generator]) -> dict[str, Floats]:
+        size, generator = job
+        drawn = [table.with_outcomes(draw_outcomes(table, size, generator)) for table in tables]
+        if mirrored:
+            drawn = [mirror(drawn[0]), *drawn]
+        return {name: np.asarray(r.finish(_state(r, drawn, size))) for name, r in members.items()}
+
+    parts = list(map_chunks(run, zip(sizes, rng.spawn(len(sizes)), strict=True)))
+    return {name: Null(np.concatenate([part[name] for part in parts])) for name in members}
+
+
+def _state(recipe: CalibrationError, tables: Sequence[Table], size: int) -> Any:
+    estimator = recipe.estimator
+    if not isinstance(estimator, Binned):
+        return tuple(tables)
+    m = estimator.n_bins
+    parts = []
+    for table in tables:
+        if not len(table):
+            parts.append(Bins(np.zeros((1, m)), np.zeros((1, m)), np.zeros((size, 1, m))))
+        elif estimator.bins == "width" and table.grid % m:
+            parts.append(table._collect(width_index(table.score, m), m))  # bins kept apart: cells by their mean score
+        else:
+            parts.append(estimator.state(table))  # type: ignore[arg-type]  # Binned gives Bins
+    return Bins.stack(parts)
+
+
+class BrownianNull:
+    """The limit law of KS under calibration: the path is a random walk, its maximum that of a Brownian motion.
+
+    P(sup |W| ≤ x) = (4/π) Σ_k (−1)^k/(2k + 1) · exp(−π²(2k + 1)²/(8x²)), scaled by √(Σw·s(1 − s))/Σw.
+
+    References
+    ----------
+    [1] Feller (1971), An Introduction to Probability Theory and Its Applications II, section X.5.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.scale = math.sqrt(_variance(table)) / table.total
+
+    @property
+    def mean(self) -> float:
+        """Mean √(π/2)·σ."""
+        return math.sqrt(math.pi / 2) * self.scale
+
+    @property
+    def std(self) -> float:
+        """Standard deviation: E sup² = 2·Catalan's constant."""
+        return math.sqrt(2 * 0.915965594177219 - math.pi / 2) * self.scale
+
+    def pvalue(self, observed: float) -> float:
+        """Return P(sup ≥ observed)."""
+        if self.scale <= 0:
+            return 1.0 if observed <= 1e-12 else 0.0
+        return 1.0 - _brownian_cdf(observed / self.scale)
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile by bisection."""
+        low, high = 0.0, 20.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if _brownian_cdf(middle) < q else (low, middle)
+        return high * self.scale
+
+
+def _brownian_cdf(x: float) -> float:
+    if x <= 0:
+        return 0.0
+    if x > 3:  # tail by reflection: sums that cancel lose digits
+        from scipy.stats import norm
+
+        return float(1 - 4 * norm.sf(x) + 4 * norm.sf(3 * x))
+    k = np.arange(30)
+    terms = (-1.0) ** k / (2 * k + 1) * np.exp(-((np.pi * (2 * k + 1)) ** 2) / (8 * x * x))  # [1]
+    return float(np.clip(4 / np.pi * terms.sum(), 0.0, 1.0))
