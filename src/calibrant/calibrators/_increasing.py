@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,8 +30,8 @@ LEAST_SLOPE = 1e-3
 #: Standard deviation of the weak prior that pulls the mean slope to 1, the map that changes nothing; wider under a
 #: floor, which compresses the scores.
 PRIOR_SCALE, PRIOR_SCALE_FLOOR = 0.7, 2.0
-#: Largest smoothness: a straight line to within rounding.
-STIFF = 1e6
+#: Prior of the smoothness: worth so many slopes, around this value. Without it few rows may ask for any bend.
+SMOOTHNESS_WORTH, SMOOTHNESS_CENTRE = 1.0, 50.0
 #: The fit stops when a Newton step promises less than this per unit of weight.
 TOLERANCE = 1e-11
 #: Above this many scores a strided sample of rows finds the start.
@@ -99,7 +100,7 @@ def prior_scale(scores: Scores) -> float:
     return PRIOR_SCALE if scores.floor == 0 else PRIOR_SCALE_FLOOR
 
 
-def place_knots(scores: Scores, weights: Floats, beta: float) -> Floats:
+def place_knots(scores: Scores, weights: Floats, beta: float, n_knots: int = N_KNOTS) -> Floats:
     """Return knots in log p, evenly spaced in log-odds where 99 % of Σ w·q(1 − q) lies, q = softmax(βu)."""
     n_cells = int(2 * REACH / CELL)
 
@@ -113,14 +114,15 @@ def place_knots(scores: Scores, weights: Floats, beta: float) -> Floats:
         information = (q * (1 - q) * weights[rows, None]).ravel()
         return np.asarray(np.bincount(cell.ravel(), information, n_cells), dtype=np.float64)
 
-    mass = np.cumsum(np.sum(list(map_chunks(visit, _blocks(scores))), axis=0))
+    mass = np.cumsum(np.sum(list(map_chunks(visit, pass_blocks(scores))), axis=0))
     low, high = np.searchsorted(mass, np.array([0.005, 0.995]) * mass[-1])
-    odds = np.linspace(low * CELL - REACH, (high + 1) * CELL - REACH, N_KNOTS)
+    odds = np.linspace(low * CELL - REACH, (high + 1) * CELL - REACH, n_knots)
     knots = np.unique(-np.logaddexp(0.0, -odds))
     return np.asarray(knots[np.concatenate([[True], np.diff(knots) > 1e-4 * (knots[-1] - knots[0])])])
 
 
-def _blocks(scores: Scores) -> list[slice]:
+def pass_blocks(scores: Scores) -> list[slice]:
+    """Row slices of about BLOCK_VALUES scores."""
     step = max(1, BLOCK_VALUES // scores.n_classes)
     return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
 
@@ -135,19 +137,23 @@ class Sums:
 
 
 class Likelihood:
-    """Negative log-likelihood of softmax(f(u) + b) in (slopes, biases), summed over rows in blocks."""
+    """Negative log-likelihood of softmax(features(u)·a + b) in (a, biases), summed over rows in blocks."""
 
-    def __init__(self, scores: Scores, codes: Ints, weights: Floats, knots: Floats, biases: bool) -> None:
-        self.scores, self.codes, self.weights, self.knots, self.biases = scores, codes, weights, knots, biases
-        self.blocks = _blocks(scores)
+    def __init__(
+        self, scores: Scores, codes: Ints, weights: Floats, features: Callable[[Floats], Floats], n_features: int,
+        biases: bool = False,
+    ) -> None:
+        self.scores, self.codes, self.weights = scores, codes, weights
+        self.features, self.n_features, self.biases = features, n_features, biases
+        self.blocks = pass_blocks(scores)
         self.kept: list[Floats] | None = None
-        if scores.n * scores.n_classes * len(knots) <= KEPT_VALUES:
-            self.kept = [basis(scores.block(rows), knots) for rows in self.blocks]
+        if scores.n * scores.n_classes * n_features <= KEPT_VALUES:
+            self.kept = [features(scores.block(rows)) for rows in self.blocks]
 
     def __call__(self, parameters: Floats) -> Sums:
         def visit(number: int) -> Sums:
             rows = self.blocks[number]
-            phi = self.kept[number] if self.kept is not None else basis(self.scores.block(rows), self.knots)
+            phi = self.kept[number] if self.kept is not None else self.features(self.scores.block(rows))
             return self._block(phi, self.codes[rows], self.weights[rows], parameters)
 
         parts = list(map_chunks(visit, range(len(self.blocks))))
@@ -157,7 +163,7 @@ class Likelihood:
         )
 
     def _block(self, phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> Sums:
-        n_slopes, rows = len(self.knots), np.arange(len(phi))
+        n_slopes, rows = self.n_features, np.arange(len(phi))
         z = phi @ parameters[:n_slopes]
         if self.biases:
             z += parameters[n_slopes:]
@@ -188,9 +194,9 @@ class Penalty:
     """Quadratic terms λ_g/2·θᵀS_gθ, one matrix per group, and (pull·θ − goal)²/2 for the mean slope."""
 
     matrices: list[Floats]
-    #: Rank of each matrix, and strength and centre of the Gamma prior on its λ (strength 0: none).
+    #: Rank of each matrix, and worth and centre of the Gamma prior on its λ (worth 0: none).
     ranks: list[float]
-    strengths: list[float]
+    worths: list[float]
     centres: list[float]
     pull: Floats
     goal: float
@@ -200,17 +206,19 @@ class Penalty:
         total = np.outer(self.pull, self.pull)
         return np.asarray(total + sum(p * s for p, s in zip(precision, self.matrices, strict=True)))
 
-    def update(self, precision: Floats, parameters: Floats, hessian: Floats) -> tuple[Floats, float]:
-        """One step of Fellner and Schall towards the largest evidence [2]; also the freedom of the first group."""
+    def update(self, precision: Floats, parameters: Floats, hessian: Floats) -> Floats:
+        """One step of Fellner and Schall towards the largest evidence: freedom used over squares spent.
+
+        Wood and Fasiolo (2017), Biometrics 73, Sec. 2.
+        """
         covariance = np.linalg.pinv(hessian + self.matrix(precision), hermitian=True)
-        new, freedom = precision.copy(), []
+        new = precision.copy()
         for g, s in enumerate(self.matrices):
             used = max(self.ranks[g] - precision[g] * float(np.sum(covariance * s)), 1e-12)
             spent = float(parameters @ s @ parameters)
-            top, bottom = used + self.strengths[g], spent + self.strengths[g] / self.centres[g]
-            new[g] = np.clip(top / max(bottom, 1e-12), precision[g] / 30, precision[g] * 30)  # [2] eq. (6)
-            freedom.append(used)
-        return np.clip(new, 1e-6, STIFF), freedom[0]
+            ratio = (used + self.worths[g]) / max(spent + self.worths[g] / self.centres[g], 1e-12)
+            new[g] = np.clip(ratio, precision[g] / 30, precision[g] * 30)
+        return np.clip(new, 1e-6, 1e6)
 
 
 def newton_step(sums: Sums, penalty: Floats, push: Floats, parameters: Floats, least: Floats) -> tuple[Floats, Floats]:
@@ -233,7 +241,7 @@ def minimise(
     Projected Newton with an active set and backtracking: the problem is convex for fixed precisions, and those
     are held from the moment they settle until the step promises less than TOLERANCE per unit of weight.
     """
-    parameters, sums, adapting, settled = start, likelihood(start), adapt, 0
+    parameters, sums, adapting, rounds = start, likelihood(start), adapt, 0
     push = penalty.goal * penalty.pull
     for _ in range(100):
         matrix = penalty.matrix(precision)
@@ -254,12 +262,9 @@ def minimise(
         parameters, sums = trial, new
         if adapting:
             previous = precision
-            precision, freedom = penalty.update(precision, parameters, sums.hessian)
-            change = float(np.abs(np.log(precision / previous)).max())
-            settled += 1
-            if freedom < 0.05:  # the evidence wants a straight line
-                precision[0] = STIFF
-            adapting = settled < 25 and change > 0.02 and not (freedom < 0.05 and len(precision) == 1)
+            precision = penalty.update(precision, parameters, sums.hessian)
+            rounds += 1
+            adapting = rounds < 25 and float(np.abs(np.log(precision / previous)).max()) > 0.02
         elif -promise <= TOLERANCE * total or size < 1e-8:
             return parameters, precision
     warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=5)
@@ -278,26 +283,27 @@ def fit_increasing(
     beta = common_slope(scores, codes, weights)
     knots = place_knots(scores, weights, beta)
     if len(knots) < 3:
-        return Increasing(np.array([-1.0, 0.0]), np.full(2, beta)), np.zeros(n_classes), STIFF
+        return Increasing(np.array([-1.0, 0.0]), np.full(2, beta)), np.zeros(n_classes), np.inf
     n_slopes, n_biases = len(knots), n_classes if biases else 0
     size = n_slopes + n_biases
     start = np.concatenate([np.full(n_slopes, beta), np.zeros(n_biases)])
     least = np.concatenate([np.full(n_slopes, LEAST_SLOPE * beta), np.full(n_biases, -np.inf)])
-    stages = [Likelihood(scores, codes, weights, knots, biases)]
+    features = partial(basis, knots=knots)
+    stages = [Likelihood(scores, codes, weights, features, n_slopes, biases)]
     if scores.n * n_classes > 2 * SAMPLE_VALUES:
         some = slice(None, None, -(-scores.n * n_classes // SAMPLE_VALUES))
-        stages.insert(0, Likelihood(scores.rows(some), codes[some], weights[some], knots, biases))
+        stages.insert(0, Likelihood(scores.rows(some), codes[some], weights[some], features, n_slopes, biases))
     bend = np.zeros((n_slopes - 1, size))
     bend[:, :n_slopes] = np.diff(np.eye(n_slopes), axis=0) / (beta * np.sqrt(np.diff(knots))[:, None])
     goal = 1.0 / prior_scale(scores)
     pull = goal * straight_slope(stages[0](start).hessian, n_slopes)
-    penalty = Penalty([bend.T @ bend], [n_slopes - 1.0], [0.0], [1.0], pull, goal)
-    precision = np.array([10.0 if smoothness is None else smoothness])
+    penalty = Penalty([bend.T @ bend], [n_slopes - 1.0], [SMOOTHNESS_WORTH], [SMOOTHNESS_CENTRE], pull, goal)
+    precision = np.array([SMOOTHNESS_CENTRE if smoothness is None else smoothness])
     if biases:
         centre = prior_precision(n_classes, total)
         penalty.matrices.append(np.diag(np.arange(size) >= n_slopes).astype(np.float64))
         penalty.ranks.append(float(n_classes))
-        penalty.strengths.append(0.1 * n_classes)
+        penalty.worths.append(0.1 * n_classes)
         penalty.centres.append(centre)
         precision = np.append(precision, centre)
     parameters = start

@@ -54,7 +54,8 @@ class OrderPreserving(Calibrator):
     log-likelihood Σ log Σ_k exp f(u_k) − f(u_y) is convex in a and is solved to the global optimum by projected
     Newton with an active set, in float64, until a step promises less than 1e-11 per row. Twelve knots lie evenly
     in log-odds over the range that holds 99 % of the information Σ q(1 − q). Added to the loss:
-    λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalised Fellner–Schall steps [2]), and
+    λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalised Fellner–Schall steps [2], with a prior
+    worth one slope around 50), and
     (mean slope − 1)²/2σ² (σ = 0.7, 2 under a floor; the mean is the slope of the closest straight line), which
     keeps separable rows from driving the slope to infinity and is otherwise negligible. Slopes stay above
     β/1000, so the map is one-to-one. Sample weights count as repeated rows.
@@ -63,10 +64,10 @@ class OrderPreserving(Calibrator):
     References
     ----------
     [1] Rahimi et al. (2020), "Intra Order-Preserving Functions for Calibration of Multi-Class Neural Networks",
-    NeurIPS, Sec. 4.3 (there with a monotone network).
+    NeurIPS, the diagonal family (DIAG; there with a monotone network).
 
     [2] Wood and Fasiolo (2017), "A generalized Fellner-Schall method for smoothing parameter optimization",
-    Biometrics 73, eq. (6).
+    Biometrics 73, Sec. 2.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class OrderPreserving(Calibrator):
 
     short_name = "order-preserving"
     title = "Order-preserving (diagonal)"
-    paper = "Rahimi et al. (2020), Intra Order-Preserving Functions, NeurIPS, Sec. 4.3"
+    paper = "Rahimi et al. (2020), Intra Order-Preserving Functions, NeurIPS (DIAG)"
     when = (
         "The safest gain over temperature scaling, from a hundred rows on and for any number of classes: keeps "
         "every ranking. Not enough when classes differ in their error; then structured matrix scaling."

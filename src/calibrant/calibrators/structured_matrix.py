@@ -72,7 +72,7 @@ class StructuredMatrixScaling(Calibrator):
     ----------
     [1] Berta, Holzmüller, Jordan and Bach (2026), "Structured Matrix Scaling for Multi-Class Calibration", AISTATS.
 
-    [2] MacKay (1992), "Bayesian Interpolation", Neural Computation 4, eq. (4.9).
+    [2] MacKay (1992), "Bayesian Interpolation", Neural Computation 4.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _evidence_step(problem: Affine | Diagonal, off: Floats, precisions: Floats, 
         bend = np.stack([curve.sum(axis=0), np.einsum("ij,ij,ij->j", curve, problem.x, problem.x)])
         used = np.append((bend / (bend + precisions[:2, None])).sum(axis=1), 0.0)
     prior = PRIOR_SHARE * np.maximum(count, 1.0)
-    new = (used + prior) / (squares + prior / rule)  # [2] eq. (4.9) with a Gamma prior on each precision
+    new = (used + prior) / (squares + prior / rule)  # [2] with a Gamma prior on each precision
     return np.asarray(np.clip(new, precisions / 10, precisions * 10))
 
 
