@@ -118,7 +118,7 @@ class Summary:
         self.fractional = 0
         self.rejected: dict[str, int] = dict.fromkeys(REASONS, 0)
         self.sums: RowSums = {}
-        self._cells = [[_Growing(Table.empty(self._grid(view))) for _ in range(self._groups(view))] for view in self.views]
+        self._cells = [[_Growing(Table.empty(self.grid_of(view))) for _ in range(self.group_count(view))] for view in self.views]
         self._bins: dict[tuple[int, int], Bins] = {}
 
     @property
@@ -131,11 +131,13 @@ class Summary:
         """Sum of weights."""
         return self.sums["accuracy"].w if self.sums else 0.0
 
-    def _grid(self, view: View) -> int:
+    def grid_of(self, view: View) -> int:
+        """Return the number of cells kept for a view."""
         many = isinstance(view, Classwise) or getattr(view, "by", None) is not None
         return COARSE if self.coarse or many else FINE
 
-    def _groups(self, view: View) -> int:
+    def group_count(self, view: View) -> int:
+        """Return the number of groups kept for a view."""
         return self.n_classes if isinstance(view, Classwise) or getattr(view, "by", None) else 1
 
     # -- filling ------------------------------------------------------------------------------
@@ -176,9 +178,9 @@ class Summary:
         """Take in checked predictions."""
         for position, view in enumerate(self.views):
             for group, pairs in self._pairs(view, forecast):
-                self.add_cells(position, group, fill_cells(pairs, self._grid(view)))
+                self.add_cells(position, group, fill_cells(pairs, self.grid_of(view)))
             for m in self.n_bins:
-                if self._groups(view) == 1 or isinstance(view, Classwise):
+                if self.group_count(view) == 1 or isinstance(view, Classwise):
                     self.add_bins(position, m, view.width_bins(forecast, m))
                 else:
                     parts = [Bins.zeros(1, m)] * self.n_classes
@@ -299,12 +301,12 @@ class Summary:
     def _told_bins(self, view: View, m: int) -> Bins:
         kept = [position for position, one in enumerate(self.views) if one == view or _plain(one) == _plain(view)]
         if m in self.n_bins and kept and getattr(view, "threshold", None) is None:
-            bins = self._bins.get((kept[0], m), Bins.zeros(self._groups(view), m))
+            bins = self._bins.get((kept[0], m), Bins.zeros(self.group_count(view), m))
             if getattr(view, "by", None):
                 used = bins.w.sum(axis=-1) > 0
                 return Bins(bins.w[used], bins.ws[used], bins.wt[used])
             return bins
-        grid = self._grid(view)
+        grid = self.grid_of(view)
         raise input_error(
             "n_bins", "Summary", f"divide its grid of {grid:_} cells".replace("_", " "), str(m),
             f"take 10, 15, 20, 25 …, or keep it from the start: Summary(…, n_bins=[{m}])",
