@@ -244,7 +244,8 @@ def test_agrees_with_torch():
 def test_penalty_weights_are_the_papers():
     z, y = (torch.tensor(a) for a in random_batch(2))
     nll = torch.nn.functional.cross_entropy(z, y)
-    for penalty, weight in ((ct.UCELoss(), 10), (ct.MMCELoss(), 10), (ct.EntropyPenalty(), 0.1)):
+    official = ct.MMCELoss(normalisation="official")
+    for penalty, weight in ((ct.UCELoss(), 10), (official, 10), (ct.MMCELoss(), 0.5), (ct.EntropyPenalty(), 0.1)):
         assert torch.allclose(ct.RegularisedLoss(penalty=penalty)(z, y), nll + weight * penalty(z, y))
     with pytest.raises(InputError, match="weight of RegularisedLoss must be a finite number"):
         ct.RegularisedLoss(penalty=lambda logits, target: logits.sum())

@@ -56,7 +56,7 @@ class EntropyPenalty(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """
 
     #: λ of the UCE paper.
-    published_weight = 0.1
+    default_weight = 0.1
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()

@@ -80,7 +80,7 @@ class Predictive:
     @property
     def epistemic(self) -> Floats:
         """Mutual information of label and weights, in nats."""
-        return np.maximum(self.total - self.aleatoric, 0)
+        return np.asarray(np.maximum(self.total - self.aleatoric, 0))
 
     @property
     def uncertainty(self) -> Floats:

@@ -21,7 +21,8 @@ class RegularisedLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     penalty : callable
         For example `UCELoss()`, `MMCELoss()` or `EntropyPenalty()`.
     weight : float, optional
-        λ. By default the penalty's own `published_weight` (10 for UCE and MMCE, 0.1 for the entropy).
+        λ. By default the penalty's own `default_weight` (10 for UCE and for MMCE as its authors' program computes it,
+        0.1 for the entropy: the UCE paper's; 0.5 for MMCE by its formula).
 
     Notes
     -----
@@ -50,10 +51,10 @@ class RegularisedLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
                 "penalty", "RegularisedLoss", "be a callable of (logits, target)", "None", "pass UCELoss()"
             )
         if weight is None:
-            weight = getattr(penalty, "published_weight", None)
+            weight = getattr(penalty, "default_weight", None)
         if weight is None or not math.isfinite(weight):
             raise input_error(
-                "weight", "RegularisedLoss", "be a finite number for a penalty without a published one", repr(weight),
+                "weight", "RegularisedLoss", "be a finite number for a penalty without a default one", repr(weight),
                 "start with a weight that makes both terms about as large",
             )
         self.base = nn.CrossEntropyLoss() if base is None else base

@@ -76,7 +76,7 @@ class SoftECELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """
 
     #: λ: the authors tune it per task; 1 is the middle of their range.
-    published_weight = 1.0
+    default_weight = 1.0
 
     def __init__(self, n_bins: int = 15, temperature: float = 0.01, norm: Literal[1, 2] = 2) -> None:
         super().__init__()

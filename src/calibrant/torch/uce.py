@@ -83,7 +83,7 @@ class UCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """
 
     #: The paper's λ.
-    published_weight = 10.0
+    default_weight = 10.0
 
     def __init__(self, n_bins: int = 15, per_class: bool = True) -> None:
         super().__init__()

@@ -1,0 +1,94 @@
+"""What is to be run: data, methods, penalties, seeds and sizes, in one plain record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from calibrant.core.inputs import check_names
+from calibrant.errors import input_error
+
+SCHEMA = 1
+METHODS = ("plain", "mc-dropout", "gaussian-dropout", "bbb", "swag", "ensemble")
+PENALTIES = ("none", "entropy", "mmce", "uce")
+INITIALISATIONS = ("glorot", "normal")
+#: Methods that start from the plain network of the same penalty and seed.
+BUILT_ON_PLAIN = ("swag", "ensemble")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One trained model of the table."""
+
+    method: str
+    penalty: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Stem of the cell's files."""
+        return f"{self.method}-{self.penalty}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the numbers; two runs with equal plans give equal results."""
+
+    data: str = "auto"
+    methods: tuple[str, ...] = METHODS
+    penalties: tuple[str, ...] = PENALTIES
+    seeds: tuple[int, ...] = (0, 1, 2)
+    network: str = "small"
+    rows: int | None = None
+    n_cal: int = 5000
+    n_test: int | None = None
+    epochs: int = 20
+    lr: float = 1e-3
+    batch_size: int = 256
+    early_stopping: bool = True
+    samples: int = 25
+    members: int = 3
+    average_epochs: int = 20
+    trace_steps: int = 4000
+    trace_every: int = 100
+
+    @classmethod
+    def make(
+        cls, *, quick: bool = False, data: str = "auto", methods: Sequence[str] = (), penalties: Sequence[str] = (),
+        seeds: int | None = None, seed: int = 0, epochs: int | None = None, network: str = "small",
+        traces: bool = True,
+    ) -> Plan:
+        """Fill in the form asked for: the full one, or the quick one (2000 training rows, one seed, 40 epochs).
+
+        The quick form trains until the network is over-confident, so there is something to repair: it keeps the
+        last weights instead of the best ones.
+        """
+        for name in methods:
+            check_names(name, METHODS, "method", "train")
+        for name in penalties:
+            check_names(name, PENALTIES, "penalty", "train")
+        check_names(network, ("small", "two-layer"), "network", "train")
+        chosen = tuple(methods) or METHODS, tuple(penalties) or PENALTIES
+        plan = cls(data=data, methods=chosen[0], penalties=chosen[1], network=network)
+        if quick:
+            plan = replace(
+                plan, rows=2000, epochs=40, lr=3e-3, batch_size=128, early_stopping=False, seeds=(0,),
+                trace_steps=300, trace_every=20,
+            )
+        count = len(plan.seeds) if seeds is None else seeds
+        if count < 1 or (epochs is not None and epochs < 1):
+            raise input_error("seeds", "train", "be at least 1, and so must epochs", f"{count}, {epochs}", "use 3")
+        plan = replace(plan, seeds=tuple(range(seed, seed + count)), trace_steps=plan.trace_steps if traces else 0)
+        return plan if epochs is None else replace(plan, epochs=epochs)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield all cells of the table."""
+        for seed in self.seeds:
+            for penalty in self.penalties:
+                for method in self.methods:
+                    yield Cell(method, penalty, seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}

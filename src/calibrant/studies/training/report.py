@@ -1,0 +1,226 @@
+"""What a run says: the table with spread, beside the paper's numbers, and whether its findings show."""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+import calibrant
+
+COLUMNS = ("accuracy", "ece", "ace", "ace_nixon", "uce", "mmce", "brier", "nll")
+TITLES = {
+    "accuracy": "accuracy %", "ece": "ECE %", "ace": "ACE %", "ace_nixon": "ACE (Nixon) %", "uce": "UCE %",
+    "mmce": "MMCE %", "brier": "Brier", "nll": "NLL",
+}
+PLAIN_NUMBERS = ("brier", "nll")
+#: Table 1 of the UCE paper, Fashion-MNIST, SWAG on a ResNet: (penalty, temperature) → columns.
+PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
+    key: dict(zip(("accuracy", "ece", "ace", "uce", "mmce", "brier", "nll"), values, strict=True))
+    for key, values in {
+        ("none", "1"): (0.947, 0.0397, 0.0396, 0.0385, 0.0360, 0.09, 0.29),
+        ("entropy", "optimal"): (0.947, 0.0186, 0.0428, 0.0213, 0.0096, 0.09, 0.24),
+        ("mmce", "optimal"): (0.947, 0.0054, 0.0140, 0.0064, 0.0017, 0.08, 0.15),
+        ("uce", "optimal"): (0.948, 0.0052, 0.0175, 0.0063, 0.0011, 0.08, 0.16),
+    }.items()
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of a paper and whether this run shows it."""
+
+    claim: str
+    holds: bool
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{'yes' if self.holds else 'NO '}  {self.claim}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """All cells of a run with its plan; everything else is read from them."""
+
+    data: str
+    foreign: str
+    note: str
+    plan: dict[str, Any]
+    cells: tuple[dict[str, Any], ...]
+    traces: tuple[dict[str, Any], ...]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return mean and standard deviation over seeds of every column, by method, penalty and temperature."""
+        groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+        for cell in self.cells:
+            for temperature, result in cell["results"].items():
+                groups[cell["method"], cell["penalty"], temperature].append(result)
+        rows = []
+        for (method, penalty, temperature), results in groups.items():
+            row: dict[str, Any] = {"method": method, "penalty": penalty, "temperature": temperature}
+            row["seeds"] = len(results)
+            for column in COLUMNS:
+                row[column] = _spread([result["measures"][column] for result in results])
+            row["T"] = _spread([result["temperature"] for result in results])
+            row["aurc"] = _spread([result["aurc"] for result in results])
+            row["ood_auroc"] = _spread([result["ood"]["auroc"] for result in results])
+            rows.append(row)
+        return rows
+
+    def findings(self) -> list[Finding]:
+        """Check what the papers say against the cells."""
+        return [*self._repair(), *self._refusal(), *self._starts()]
+
+    def _repair(self) -> list[Finding]:
+        """Check that each penalty with optimal temperature beats no penalty at T = 1, method by method."""
+        values = {(row["method"], row["penalty"], row["temperature"]): row for row in self.summary()}
+        found = []
+        for measure in ("ece", "uce"):
+            pairs = [
+                (key, values[key[0], "none", "1"][measure]["mean"], row[measure]["mean"])
+                for key, row in values.items()
+                if key[1] != "none" and key[2] == "optimal" and (key[0], "none", "1") in values
+            ]
+            if pairs:
+                better = sum(after < before for _, before, after in pairs)
+                means = np.mean([[before, after] for _, before, after in pairs], axis=0)
+                found.append(Finding(
+                    f"penalty + T lowers {measure.upper()} against no penalty at T = 1", better == len(pairs),
+                    f"{better} of {len(pairs)} cells, mean {100 * means[0]:.2f} % → {100 * means[1]:.2f} %",
+                ))
+        return found
+
+    def _refusal(self) -> list[Finding]:
+        found = []
+        falls, rises, curves = 0, 0, 0
+        for cell in self.cells:
+            for result in cell["results"].values():
+                curves += 1
+                falls += error_falls(result["rejection"]["error"], result["rejection"]["coverage"])
+                swap = np.asarray(result["swap_in"]["uncertainty"])
+                rises += bool((np.diff(swap) > 0).all())
+        if curves:
+            found = [
+                Finding("error of kept rows falls with the threshold", falls == curves, f"{falls} of {curves} models"),
+                Finding("mean entropy rises with the foreign share", rises == curves, f"{rises} of {curves} models"),
+            ]
+        return found
+
+    def _starts(self) -> list[Finding]:
+        last: dict[str, list[float]] = defaultdict(list)
+        over = []
+        for trace in self.traces:
+            last[trace["initialisation"]].append(trace["held_out"]["ece"][-1])
+            if trace["initialisation"] == "glorot":
+                over.append((trace["train"]["ece"][-1], trace["held_out"]["ece"][-1]))
+        if not {"glorot", "normal"} <= last.keys():
+            return []
+        good, poor = np.mean(last["glorot"]), np.mean(last["normal"])
+        train, held = np.mean(over, axis=0)
+        starts, sides = (f"ECE {100 * a:.2f} % against {100 * b:.2f} %" for a, b in ((good, poor), (train, held)))
+        return [
+            Finding("a poor start ends worse calibrated", bool(poor > good), starts),
+            Finding("held-out error ends above training error", bool(held > train), sides),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "schema": 1, "data": self.data, "foreign": self.foreign, "note": self.note, "plan": self.plan,
+            "summary": self.summary(),
+            "published": [{"penalty": p, "temperature": t, **values} for (p, t), values in PUBLISHED.items()],
+            "findings": [{"claim": f.claim, "holds": f.holds, "detail": f.detail} for f in self.findings()],
+            "cells": list(self.cells), "traces": list(self.traces),
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.data} · {len(self.cells)} models · foreign data: {self.foreign}"
+        blocks = [head, _text(_table(self.summary()))]
+        beside = self._beside()
+        if beside:
+            blocks += ["SWAG beside the UCE paper (Fashion-MNIST, ResNet): ours / published", _text(beside)]
+        blocks += ["\n".join(str(finding) for finding in self.findings())]
+        return "\n\n".join([*blocks, *([self.note] if self.note else [])])
+
+    def to_markdown(self) -> str:
+        """Return a page with the table, versions and date."""
+        import torch
+
+        plan = ", ".join(f"{key} {value}" for key, value in self.plan.items() if key not in ("methods", "penalties"))
+        versions = (
+            f"calibrant {calibrant.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
+            f"Python {platform.python_version()}"
+        )
+        reading = (
+            "T = 1: as trained; any other T: one temperature for all samples, fitted on the calibration rows. "
+            "Mean ± standard deviation over seeds. ACE is the UCE paper's (top label, by predicted class)."
+        )
+        lines = [
+            "# Training for calibration", "",
+            f"Written by `calibrant train` on {datetime.now(UTC).date()}: {versions}.", "",
+            f"Data: {self.data}; foreign data: {self.foreign}. Settings: {plan}.", "", reading, "",
+            *_markdown(_table(self.summary())), "",
+        ]
+        beside = self._beside()
+        if beside:
+            lines += ["## Beside the UCE paper", "",
+                      "SWAG rows, ours / published (a ResNet on all of Fashion-MNIST).", "", *_markdown(beside), ""]
+        lines += ["## Findings", ""]
+        lines += [f"- {'yes' if f.holds else '**no**'} – {f.claim}: {f.detail}" for f in self.findings()]
+        return "\n".join([*lines, ""])
+
+    def _beside(self) -> list[list[str]]:
+        rows = {(r["penalty"], r["temperature"]): r for r in self.summary() if r["method"] == "swag"}
+        columns = [column for column in COLUMNS if column != "ace_nixon"]
+        body = [
+            [penalty, temperature, *(f"{_number(rows[key][c]['mean'], c)} / {_number(values[c], c)}" for c in columns)]
+            for key, values in PUBLISHED.items() if key in rows for penalty, temperature in [key]
+        ]
+        return [["penalty", "T", *(TITLES[column] for column in columns)], *body] if body else []
+
+
+def error_falls(error: Sequence[float], coverage: Sequence[float]) -> bool:
+    """Whether the error at 0.75, 0.5 and 0.25 of the thresholds keeps falling, where at least 5 % are kept."""
+    points = [error[i] for i in (0, 5, 10, 15) if coverage[i] >= 0.05]
+    return bool((np.diff(points) <= 0).all() and points[-1] < points[0])
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+
+
+def _number(value: float, column: str) -> str:
+    return f"{value:.3f}" if column in PLAIN_NUMBERS else f"{100 * value:.2f}"
+
+
+def _table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    def cell(row: dict[str, Any], column: str) -> str:
+        text = _number(row[column]["mean"], column)
+        return f"{text} ± {_number(row[column]['std'], column)}" if row["seeds"] > 1 else text
+
+    head = ["method", "penalty", "T", *(TITLES[column] for column in COLUMNS), "OoD AUROC"]
+    body = []
+    for row in rows:
+        temperature = "1" if row["temperature"] == "1" else f"{row['T']['mean']:.2f}"
+        numbers = [cell(row, column) for column in COLUMNS]
+        body.append([row["method"], row["penalty"], temperature, *numbers, f"{row['ood_auroc']['mean']:.3f}"])
+    return [head, *body]
+
+
+def _text(table: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = enumerate(zip(row, widths, strict=True))
+        lines.append("  ".join(f"{text:<{w}}" if i < 2 else f"{text:>{w}}" for i, (text, w) in cells).rstrip())
+    return "\n".join(lines)
+
+
+def _markdown(table: list[list[str]]) -> list[str]:
+    rule = "|" + "---|" * 2 + "---:|" * (len(table[0]) - 2)
+    return ["| " + " | ".join(table[0]) + " |", rule, *("| " + " | ".join(row) + " |" for row in table[1:])]
