@@ -19,6 +19,7 @@ CALIBRATORS = {
     "EnsembleTemperatureScaling": "ensemble_temperature",
     "VectorScaling": "vector",
     "MatrixScaling": "matrix",
+    "StructuredMatrixScaling": "structured_matrix",
     "DirichletCalibration": "dirichlet",
     "PlattScaling": "platt",
     "BetaCalibration": "beta",
@@ -27,7 +28,10 @@ CALIBRATORS = {
     "ScalingBinning": "scaling_binning",
     "IsotonicOneVsRest": "isotonic",
     "IsotonicMulticlass": "isotonic_multiclass",
+    "VennAbers": "venn_abers",
     "SplineCalibration": "spline",
+    "OrderPreserving": "order_preserving",
+    "GaussianProcessCalibration": "gaussian_process",
     "Compose": "compose",
     "Ensemble": "ensemble",
 }
