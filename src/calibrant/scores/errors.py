@@ -126,8 +126,9 @@ def _conditional(
             return np.stack([1.0 - one, one], axis=1)
         if recalibrator == "plug-in":
             frequencies, distinct = plug_in(proba, codes, weights)
+            counted = weights is None or bool((weights == np.floor(weights)).all())
             total = len(proba) if weights is None else float(weights.sum())
-            if total < 2 * distinct:
+            if counted and total < 2 * distinct:
                 warnings.warn(
                     f"{distinct} distinct forecasts in {len(proba)} rows: the plug-in value says little, "
                     "pass a recalibrator", CalibrantWarning, stacklevel=3,
