@@ -272,12 +272,13 @@ def minimise(
 
 
 def fit_increasing(
-    scores: Scores, codes: Ints, weights: Floats, *, biases: bool = False, smoothness: float | None = None
+    scores: Scores, codes: Ints, weights: Floats, *, biases: bool = False, smoothness: float | None = None,
+    bias_precision: float | None = None,
 ) -> tuple[Increasing, Floats, float]:
     """Fit f (and class biases, shrunk to 0) by penalised likelihood; return f, biases and the smoothness λ.
 
     Minimises −Σ w log softmax(f(u) + b)_y + λ/2·∫(f″/β)² + (mean slope − 1)²/2σ² over slopes ≥ LEAST_SLOPE·β, with β
-    the slope of the best straight line. `smoothness` None lets the evidence choose λ.
+    the slope of the best straight line. `smoothness` None lets the evidence choose λ and the precision of b.
     """
     n_classes, total = scores.n_classes, float(weights.sum())
     beta = common_slope(scores, codes, weights)
@@ -305,7 +306,7 @@ def fit_increasing(
         penalty.ranks.append(float(n_classes))
         penalty.worths.append(0.1 * n_classes)
         penalty.centres.append(centre)
-        precision = np.append(precision, centre)
+        precision = np.append(precision, centre if bias_precision is None else bias_precision)
     parameters = start
     with one_blas_thread():
         for stage in stages:

@@ -114,7 +114,10 @@ class StructuredMatrixScaling(Calibrator):
                 "penalty", "StructuredMatrixScaling.fit", "be three positive numbers or None", repr(self.penalty),
                 "leave it at None",
             )
-        curve, _, self.smoothness_ = fit_increasing(scores, codes, weights, biases=True, smoothness=self.smoothness)
+        curve, _, self.smoothness_ = fit_increasing(
+            scores, codes, weights, biases=True, smoothness=self.smoothness,
+            bias_precision=None if self.penalty is None else float(self.penalty[BIAS]),
+        )
         self.knots_, self.slopes_ = curve.knots, curve.slopes
         with one_blas_thread():
             x = np.empty((scores.n, scores.n_classes))
