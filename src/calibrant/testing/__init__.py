@@ -7,6 +7,7 @@ from typing import Any
 #: name -> module of this package.
 _SUITES = {
     "check_calibrator": "calibrators",
+    "check_loss": "losses",
 }
 
 __all__ = [*_SUITES]  # noqa: PLE0604  # names of the mapping
