@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators._base import Calibrator
 
 #: log10 of the uniform shares tried first; the best bracket is then refined.
-GRID = np.arange(-10.0, 0.0, 1.0)
+GRID = np.array([-9.0, -7.0, -5.5, -4.5, -3.5, -2.5, -1.5, -0.5])
 
 
 def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
@@ -37,11 +37,11 @@ def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: F
             seen[key] = calibration_loss(calibrator, lifted, codes, weights)
         return seen[key]
 
-    best = min(GRID, key=loss)
-    low, high = best - 1.0, min(best + 1.0, -0.01)
+    best = int(np.argmin([loss(exponent) for exponent in GRID]))
+    low, high = GRID[max(best - 1, 0)], GRID[min(best + 1, len(GRID) - 1)]
     ratio = (np.sqrt(5.0) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
-    while high - low > 0.05:
+    while high - low > 0.1:
         if loss(left) <= loss(right):
             high, right = right, left
             left = high - ratio * (high - low)

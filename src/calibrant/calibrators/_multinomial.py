@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ DENSE = 1000
 #: The gradient of the final fit ends below this, entry by entry.
 GRADIENT_TOLERANCE = 1e-8
 MAX_STEPS = 200
+#: Products with the Hessian per step when it is not formed.
+MAX_PRODUCTS = 200
 
 
 def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float, Floats]:
@@ -57,7 +60,7 @@ class Affine:
         self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
         self.share = self.weights / self.weights.sum()
         self.q: Any = None
-        self._factors: Any = None
+        self._moments: Any = None
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient; keeps q for the direction."""
@@ -99,23 +102,13 @@ class Affine:
         return np.asarray(moved.T @ self.wide + 2 * self.penalty * v)
 
     def _preconditioner(self) -> Any:
-        """Per class, mean curvature times the second moments of the scores, factorised once per problem."""
-        from scipy.linalg import cho_factor, cho_solve
-
+        """Per class: mean curvature times the second moments of the scores, plus the typical penalty."""
+        if self._moments is None:
+            self._moments = np.linalg.eigh((self.wide * self.share[:, None]).T @ self.wide)
+        size, basis = self._moments
         curvature = self.share @ (self.q * (1 - self.q)) + 1e-12
-        if self.k > 200:  # factors would not fit: the diagonal has to do
-            moment = self.share @ (self.wide * self.wide)
-            diagonal = curvature[:, None] * moment[None, :] + 2 * self.penalty
-            return lambda r: r / diagonal
-        if self._factors is None:
-            moments = (self.wide * self.share[:, None]).T @ self.wide
-            ridge = 1e-10 * np.trace(moments)
-            self._factors = [
-                cho_factor(c * moments + np.diag(2 * p + c * ridge), lower=True)
-                for c, p in zip(curvature, self.penalty, strict=True)
-            ]
-        factors = self._factors
-        return lambda r: np.stack([cho_solve(f, row, check_finite=False) for f, row in zip(factors, r, strict=True)])
+        diagonal = np.outer(curvature, np.maximum(size, 1e-12 * size[-1])) + 2 * np.median(self.penalty)
+        return lambda r: ((r @ basis) / diagonal) @ basis.T
 
 
 @dataclass
@@ -195,7 +188,7 @@ def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accur
     p = z.copy()
     energy = float((residual * z).sum())
     goal = accuracy * accuracy * energy
-    for _ in range(500):
+    for _ in range(MAX_PRODUCTS):
         along = product(p)
         bend = float((p * along).sum())
         if not bend > 0:
@@ -243,7 +236,14 @@ def minimise(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERA
 
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Keep small matrix products on one thread: on busy machines waiting for a second one costs more than it saves."""
-    from threadpoolctl import threadpool_limits
-
-    limit: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
     return limit
+
+
+@cache
+def _blas() -> Any:
+    """Find the loaded BLAS libraries once; looking takes longer than a small fit."""
+    import scipy.linalg  # noqa: F401  # loads the library the solvers use
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

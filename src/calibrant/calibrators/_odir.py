@@ -11,7 +11,6 @@ import numpy as np
 from calibrant._typing import Floats, Ints
 from calibrant.calibrators._multinomial import (
     DENSE,
-    GRADIENT_TOLERANCE,
     Affine,
     Diagonal,
     log_likelihood,
@@ -51,16 +50,14 @@ def identity_start(k: int) -> Floats:
 
 
 def fit_affine(
-    x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, convention: str,
-    start: Floats | None = None, tolerance: float = GRADIENT_TOLERANCE,
+    x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, convention: str
 ) -> tuple[Floats, bool, Floats]:
     """Fit [W | b] under ODIR; returns θ, whether it converged, and the fitted probabilities."""
     k = x.shape[1]
     penalty = penalty_matrix(k, lam, mu, convention, float(weights.sum()) ** -2)
     problem = Affine(x, codes, weights, penalty, identity_start(k))
-    begin = _diagonal_start(x, codes, weights) if start is None else start
-    with one_blas_thread() if penalty.size <= DENSE and tolerance < ROUGH else nullcontext():
-        theta, _, converged = minimise(problem, begin, tolerance)
+    with one_blas_thread() if penalty.size <= DENSE else nullcontext():
+        theta, _, converged = minimise(problem, _diagonal_start(x, codes, weights))
     return theta, converged, problem.q
 
 
@@ -85,8 +82,16 @@ class _Fold:
     held_weights: Floats
     start: Any = None
 
+    def __post_init__(self) -> None:
+        k = self.x.shape[1]
+        self.ridge = float(self.weights.sum()) ** -2
+        self.problem = Affine(self.x, self.codes, self.weights, np.zeros((k, k + 1)), identity_start(k))
+
     def loss(self, lam: float, mu: float) -> float:
-        theta, _, _ = fit_affine(self.x, self.codes, self.weights, lam, mu, "sum", self.start, ROUGH)
+        if self.start is None:
+            self.start = _diagonal_start(self.x, self.codes, self.weights)
+        self.problem.penalty = penalty_matrix(self.x.shape[1], lam, mu, "sum", self.ridge)
+        theta, _, _ = minimise(self.problem, self.start, ROUGH)
         self.start = theta
         logits = self.held_x @ theta[:, :-1].T + theta[:, -1]
         return log_likelihood(logits, self.held_codes, self.held_weights)[0]

@@ -18,7 +18,7 @@ class DirichletCalibration(MatrixScaling):
     ----------
     odir : "cv" or (float, float), default "cv"
         Weights λ of the squared off-diagonal entries and μ of the squared intercepts; "cv" picks them
-        by 5-fold cross-validated log-loss.
+        by cross-validated log-loss (5 folds; 2 above 100 classes).
     penalty : {"sum", "mean"}, default "sum"
         Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
         over the K(K−1) and K entries (the paper's formula).

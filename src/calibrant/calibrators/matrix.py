@@ -26,7 +26,7 @@ class MatrixScaling(Calibrator):
     ----------
     odir : "cv" or (float, float), default "cv"
         Weights λ of the squared off-diagonal entries and μ of the squared intercepts; "cv" picks them
-        by 5-fold cross-validated log-loss.
+        by cross-validated log-loss (5 folds; 2 above 100 classes).
     penalty : {"sum", "mean"}, default "sum"
         Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
         over the K(K−1) and K entries (the paper's formula).
@@ -83,7 +83,6 @@ class MatrixScaling(Calibrator):
     view: ClassVar[View] = "logit"
     state: ClassVar[tuple[str, ...]] = ("matrix_", "shift_", "odir_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"penalty": ("sum", "mean")}
-    n_folds: ClassVar[int] = 5
 
     def __init__(
         self, *, odir: tuple[float, float] | Literal["cv"] = "cv", penalty: Literal["sum", "mean"] = "sum",
@@ -120,7 +119,8 @@ class MatrixScaling(Calibrator):
         x = scores.values()
         k = scores.n_classes
         if isinstance(self.odir, str):
-            lam, mu, _ = choose_penalty(x, codes, weights, self.n_folds, self.rng, f"{type(self).__name__}.fit")
+            n_folds = 5 if k <= 100 else 2  # beyond, every fit has ten thousand numbers or more
+            lam, mu, _ = choose_penalty(x, codes, weights, n_folds, self.rng, f"{type(self).__name__}.fit")
             if self.penalty == "mean":
                 lam, mu = lam * k * (k - 1), mu * k
         else:
