@@ -26,6 +26,11 @@ def _p(k: int) -> str:
     return f"__p{k}"
 
 
+def _named(name: str, suffix: str = "") -> str:
+    """Return a column name every engine takes."""
+    return "__" + "".join(c if c.isalnum() else "_" for c in name) + suffix
+
+
 def _any(tests: Sequence[nw.Expr]) -> nw.Expr:
     return reduce(or_, tests)
 
@@ -118,19 +123,19 @@ class Rows:
         moments: dict[str, Any] = {}
         if not self.pairs:
             frame = self._with_row_scores(frame)
-            scores |= {name: nw.col(f"__{name}") for name in VECTOR_SCORES}
-            moments = {name: nw.col(f"__{name}") for name in MOMENTS}
+            scores |= {name: nw.col(_named(name)) for name in VECTOR_SCORES}
+            moments = {name: nw.col(_named(name)) for name in MOMENTS}
         good = nw.col(_BAD) == 0
         counts = {"n": good, **{reason: nw.col(_BAD) == i + 1 for i, reason in enumerate(REASONS)}}
         if self.weighted:
             counts["fractional"] = good & (weight != weight.floor())
         if not self.pairs:
             counts["infinite"] = good & (nw.col("__zero") > 0) & (weight > 0)
-        columns = [nw.when(test).then(1).otherwise(0).alias(f"#{name}") for name, test in counts.items()]
-        values = {"#w": weight, **{f"#{name}.x": weight * x for name, x in (scores | moments).items()}}
-        values |= {f"#{name}.xx": weight * x * x for name, x in scores.items()}
+        columns = [nw.when(test).then(1).otherwise(0).alias(_named(name, "_n")) for name, test in counts.items()]
+        values = {"__total_w": weight, **{_named(name, "_x"): weight * x for name, x in (scores | moments).items()}}
+        values |= {_named(name, "_xx"): weight * x * x for name, x in scores.items()}
         columns += [nw.when(good).then(x).otherwise(0.0).alias(name) for name, x in values.items()]
-        names = [*(f"#{name}" for name in counts), *values]
+        names = [*(_named(name, "_n") for name in counts), *values]
         chosen = frame.select(*(nw.col(name) for name in by), *columns)
         totals = [nw.col(name).sum().alias(name) for name in names]
         return chosen.group_by(*by).agg(*totals) if by else chosen.select(*totals)
@@ -163,9 +168,9 @@ class Rows:
             (truth * -1.0 / square.sqrt()).alias("__spherical"),
             nw.sum_horizontal(*(r * r for r in ranks)).alias("__rps"),
             (nw.col("__plogp") * -1.0).alias("__entropy"),
-            mean.alias("__brier.mean"),
-            (again - mean * mean).alias("__brier.var"),
-            (nw.col("__plog2p") - nw.col("__plogp") * nw.col("__plogp")).alias("__nll.var"),
+            mean.alias("__brier_mean"),
+            (again - mean * mean).alias("__brier_var"),
+            (nw.col("__plog2p") - nw.col("__plogp") * nw.col("__plogp")).alias("__nll_var"),
         )
 
 
@@ -269,14 +274,14 @@ def read_sums(summary: Summary, chunk: dict[str, Array]) -> None:
         return value if value == value else 0.0  # an empty frame sums to NULL in SQL
 
     names = PAIR_SCORES + (() if summary.pairs else VECTOR_SCORES)
-    w = number("#w")
-    sums: RowSums = {name: ScoreSums(w, number(f"#{name}.x"), number(f"#{name}.xx")) for name in names}
+    w = number("__total_w")
+    sums: RowSums = {name: ScoreSums(w, number(_named(name, "_x")), number(_named(name, "_xx"))) for name in names}
     if not summary.pairs:
-        sums |= {name: ScoreSums(w, number(f"#{name}.x"), 0.0) for name in MOMENTS}
-        if number("#infinite"):
+        sums |= {name: ScoreSums(w, number(_named(name, "_x")), 0.0) for name in MOMENTS}
+        if number("__infinite_n"):
             sums["nll"] = ScoreSums(w, float("inf"), float("inf"))
-    rejected = {reason: round(number(f"#{reason}")) for reason in REASONS}
-    summary.add_rows(round(number("#n")), round(number("#fractional")), sums, rejected)
+    rejected = {reason: round(number(_named(reason, "_n"))) for reason in REASONS}
+    summary.add_rows(round(number("__n_n")), round(number("__fractional_n")), sums, rejected)
 
 
 def group_numbers(groups: Array) -> Ints:
