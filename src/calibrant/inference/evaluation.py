@@ -168,7 +168,7 @@ def evaluate(
     >>> y = rng.random(2000) < p - 0.1
     >>> evaluation = evaluate(y, p, rng=0)
     >>> round(evaluation["ece"].value, 2), evaluation["ece"].pvalue < 0.01
-    (0.12, True)
+    (0.09, True)
     >>> evaluation.verdict.startswith("Not calibrated: over-confident")
     True
     """

@@ -46,7 +46,7 @@ class Facts(Record):
     pvalue: float | None
     #: Smallest error that this many rows would show with probability 0.8 at level 0.05.
     resolvable: float | None
-    #: Claim and truth in the fullest bin whose gap has the main direction.
+    #: Claim and truth in the bin that contributes most to the main direction.
     claim: tuple[float, float] | None
     class_gaps: tuple[ClassGap, ...] = ()
 
@@ -82,7 +82,7 @@ def main_claim(bins: Bins, direction: float) -> tuple[float, float] | None:
     usable = (w > 0) & (np.sign(gap) == np.sign(direction))
     if not usable.any():
         return None
-    b = int(np.argmax(np.where(usable, w, -1.0)))
+    b = int(np.argmax(np.where(usable, np.abs(gap), -1.0)))
     return float(bins.ws[0, b] / w[b]), float(bins.wt[0, b] / w[b])
 
 
@@ -132,10 +132,14 @@ def _evidence(facts: Facts) -> str:
     null = ""
     if facts.ks_null_mean is not None and facts.ks_null_std is not None:
         null = (
-            f", a calibrated model would show {points(facts.ks_null_mean)} ± {points(facts.ks_null_std)} %"
-            f" at n = {_count(facts.n)}"
+            f", a calibrated model would show {_band(facts.ks_null_mean, facts.ks_null_std)} % at n = {_count(facts.n)}"
         )
     return f"KS {points(facts.ks)} %{null}, {format_pvalue(facts.pvalue)}"
+
+
+def _band(mean: float, std: float) -> str:
+    digits = 1 if 100 * std >= 0.095 else 2
+    return f"{100 * mean:.{digits}f} ± {100 * std:.{digits}f}"
 
 
 def _count(n: int) -> str:
@@ -143,7 +147,7 @@ def _count(n: int) -> str:
 
 
 def verdict(facts: Facts) -> str:
-    """Return one sentence: calibrated? how sure? what does it mean?"""
+    """Answer in one sentence: calibrated, how sure, and what it means."""
     if facts.pvalue is None:
         return (
             f"KS {points(facts.ks)} %, mean confidence − accuracy "

@@ -7,9 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 from calibrant.core.declare import lookup
-from calibrant.core.results import Result
+from calibrant.core.results import Difference, Result
 
 if TYPE_CHECKING:
+    from calibrant.inference.comparison import Comparison
     from calibrant.inference.evaluation import Evaluation
 
 HEADERS = ("measure", "value", "if calibrated", "p-value", "{level} interval", "estimates")
@@ -118,5 +119,50 @@ def evaluation_html(evaluation: Evaluation) -> str:
     )
     return (
         f"<p>{html.escape(headline(evaluation))}</p><p><strong>{html.escape(evaluation.verdict)}</strong></p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+COMPARISON_HEADERS = ("measure", "before", "after", "change", "{level} interval", "p-value", "")
+
+
+def comparison_cells(result: Difference) -> tuple[str, ...]:
+    """Return the cells of one compared measure; a positive change is an improvement."""
+    percent = lookup(result.name.partition("@")[0]).percent
+    interval = "–"
+    if result.interval is not None:
+        low, high = result.interval.low, result.interval.high
+        interval = f"{100 * low:+.2f} – {100 * high:+.2f}" if percent else f"{low:+.4g} – {high:+.4g}"
+    pvalue = "–" if result.pvalue is None else "< 0.001" if result.pvalue < 0.001 else f"{result.pvalue:.3f}"
+    change = f"{100 * result.change:+.2f}" if percent else f"{result.change:+.4g}"
+    note = "= change of the calibration error" if result.exact else ""
+    before, after = (number(v, percent=percent) for v in (result.before, result.after))
+    return result.name, before, after, change, interval, pvalue, note
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return the terminal text of a comparison."""
+    rows = [comparison_cells(result) for result in comparison.results]
+    heads = tuple(head.format(level=f"{100 * comparison.level:g} %") for head in COMPARISON_HEADERS)
+    sizes = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = [
+        "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in [heads, *rows]
+    ]
+    head = f"{count(comparison.n)} predictions · before against after, paired (positive change = improved)"
+    return "\n".join([head, *lines, f"Verdict: {comparison.verdict}"])
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return the comparison as an HTML table for notebooks."""
+    heads = "".join(
+        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * comparison.level:g} %'))}</th>"
+        for h in COMPARISON_HEADERS
+    )
+    rows = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in comparison_cells(r)) + "</tr>"
+        for r in comparison.results
+    )
+    return (
+        f"<p><strong>{html.escape(comparison.verdict)}</strong></p>"
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     )
