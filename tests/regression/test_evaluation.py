@@ -156,6 +156,7 @@ def test_qm9_before_and_after():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CoverageWarning")
 @pytest.mark.parametrize("n", [300, 1000])
 @pytest.mark.parametrize("over", [1.0, 1.3, 2.0])
 def test_coverage_of_intervals(n, over):
