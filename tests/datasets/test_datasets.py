@@ -91,6 +91,7 @@ def test_dirichlet_family():
     mixed = datasets.dirichlet_temperature(50_000, n_classes=4, concentration=0.5, mixing=0.4, rng=0)
     gap = np.sqrt(((mixed.y_proba - mixed.truth) ** 2).sum(1).mean())
     assert gap == pytest.approx(mixed.errors["ce2"], rel=0.01)
+    assert np.abs(mixed.y_proba - mixed.truth).sum(1).mean() == pytest.approx(mixed.errors["ce1"], rel=0.01)
     assert mixed.errors["ce2"] == pytest.approx(0.4 * np.sqrt((1 - 1 / 4) / 3), rel=1e-12)
     sharp = datasets.dirichlet_temperature(50_000, n_classes=3, temperature=0.5, rng=0)
     confident = sharp.y_proba.max(1).mean()

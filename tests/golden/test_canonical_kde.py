@@ -87,14 +87,14 @@ def test_the_search_always_returns_a_bandwidth_of_the_grid(rule):
         assert module.choose_bandwidth(kernels, rule) in module.GRID
 
 
-def test_converges_to_the_truth_of_dirichlet_models():
-    for temperature in (1.0, 0.6):
-        off = []
-        for n in (200, 1800):
-            data = dirichlet_temperature(n, n_classes=3, concentration=1.0, temperature=temperature, rng=11)
-            off.append(abs(ce_kde(data.y_true, data.y_proba) - data.errors["ce2"]))
-        assert off[-1] < 0.05
-        assert off[-1] < off[0]
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_converges_to_the_truth_of_dirichlet_models(temperature):
+    off = []
+    for n in (150, 1200):
+        samples = [dirichlet_temperature(n, n_classes=3, temperature=temperature, rng=seed) for seed in (11, 12, 13)]
+        off.append(np.mean([abs(ce_kde(data.y_true, data.y_proba) - data.errors["ce2"]) for data in samples]))
+    assert off[1] < 0.07
+    assert off[1] < 0.75 * off[0]
 
 
 def test_sees_what_weak_errors_miss():
