@@ -12,7 +12,7 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
 @click.command(
     "evaluate",
     epilog="Examples: calibrant evaluate preds.npz · calibrant evaluate preds.csv --measure ks --view top-2 · "
-    "calibrant evaluate preds.parquet --by day --json",
+    "calibrant evaluate preds.parquet --by day --json · calibrant evaluate 'logs/*.parquet' --engine polars --by model,day",
 )
 @click.argument("file", type=click.Path())
 @click.option(
@@ -28,6 +28,13 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
 )
 @click.option("--bins", "n_bins", type=click.IntRange(1), default=15, show_default=True, help="Number of bins.")
 @click.option("--by", metavar="COLUMN", help="One result per value of these columns (comma-separated).")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "polars", "duckdb", "spark"]),
+    help="Work on files larger than memory; FILE may be a pattern or a directory (auto: Polars).",
+)
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range (engines).")
 @click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")
 @click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
 @click.option(
@@ -60,13 +67,20 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
 def command(file: str, *, as_json: bool, form: str, **options: Any) -> None:
     """Measure calibration of the predictions in FILE and say how sure that is."""
     from calibrant.engines.evaluating import evaluate_file
+    from calibrant.engines.paths import evaluate_files, is_many
 
     measures: list[str] = [name for item in options.pop("measures") for name in item.split(",")]
     view = options.pop("view")
     if view:
         measures = [f"{name}@{view}" for name in measures or ["ece", "ks"]]
     layout = layout_of(options)
-    outcome = evaluate_file(file, layout, measures=measures or None, **options)
+    engine = {name: options.pop(name) for name in ("engine", "master", "strict")}
+    if engine["engine"] or is_many(file):
+        options.pop("input_format")
+        engine["engine"] = engine["engine"] or "auto"
+        outcome = evaluate_files(file, layout, measures=measures or None, **engine, **options)
+    else:
+        outcome = evaluate_file(file, layout, measures=measures or None, **options)
     if as_json or form == "json":
         emit_json(outcome.to_dict())
     elif form == "text":

@@ -74,4 +74,4 @@ def find_columns(schema: Mapping[str, Any], layout: Layout, by: Sequence[str] = 
 
 
 def _nested(dtype: Any) -> bool:
-    return type(dtype).__name__ in ("List", "Array") or dtype in ("List", "Array")
+    return type(dtype).__name__ in ("List", "Array", "Object")  # pandas keeps lists as objects

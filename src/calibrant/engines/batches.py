@@ -1,0 +1,284 @@
+"""List columns and everything else that needs rows: NumPy batches from any engine, one state row per Spark partition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Bools, Floats, Ints
+from calibrant.core.inputs import TOLERANCE
+from calibrant.engines.columns import Columns
+from calibrant.engines.slices import Slices
+from calibrant.engines.summary import REASONS, Summary
+from calibrant.errors import FileError
+from calibrant.views import View
+
+__all__ = ["Batch", "batches", "reduce_rows", "summarize_lists"]
+
+#: Rows per batch: a few megabytes for ten classes.
+BATCH_ROWS = 1 << 16
+#: Above this many Spark partitions their states are merged on the cluster first.
+_MANY_STATES = 64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows as arrays: scores (n, K) or (n,), class codes, weights, slice columns; only good rows are kept."""
+
+    scores: Array
+    codes: Ints
+    weights: Floats | None
+    by: tuple[list[Any], ...]
+    rejected: dict[str, int]
+
+
+def batches(table: Any, columns: Columns, n_classes: int, *, normalize: bool = False) -> Iterator[Batch]:
+    """Yield the rows of a local Narwhals frame (not Spark) as checked batches, in bounded memory."""
+    for raw in _raw_batches(table, columns.used):
+        yield clean(raw, columns, n_classes, normalize)
+
+
+def _raw_batches(table: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield dicts of column → Polars series, Arrow array or pandas series."""
+    native = table.select(*names).to_native()
+    kind = table.implementation
+    if kind.is_polars():
+        for frame in native.lazy().collect_batches(chunk_size=BATCH_ROWS, engine="streaming"):
+            yield {name: frame[name] for name in names}
+        return
+    if kind.is_duckdb():
+        for batch in native.to_arrow_reader(BATCH_ROWS):
+            yield dict(zip(names, batch.columns, strict=True))
+        return
+    if hasattr(table, "collect"):  # Dask, Ibis: no batches to be had
+        native = table.select(*names).collect().to_native()
+    if hasattr(native, "to_batches"):
+        for batch in native.to_batches(max_chunksize=BATCH_ROWS):
+            yield dict(zip(names, batch.columns, strict=True))
+        return
+    for start in range(0, len(native), BATCH_ROWS):
+        part = native.iloc[start : start + BATCH_ROWS]
+        yield {name: part[name] for name in names}
+
+
+def clean(raw: dict[str, Any], columns: Columns, n_classes: int, normalize: bool) -> Batch:
+    """Turn raw columns into arrays; rows that are missing values or out of range are counted and left out."""
+    if columns.kind == "list":
+        scores = _matrix(raw[columns.scores[0]], n_classes)
+    elif columns.kind == "wide":
+        scores = np.stack([_floats(raw[name]) for name in columns.scores], axis=1)
+    else:
+        scores = _floats(raw[columns.scores[0]])
+    label = _codes(raw[columns.label], columns)
+    weights = None if columns.weight is None else _floats(raw[columns.weight]).astype(np.float64)
+    reason = _reasons(scores, label, weights, columns, n_classes, normalize)
+    good = reason == 0
+    counts = {name: int((reason == i + 1).sum()) for i, name in enumerate(REASONS)}
+    by = tuple([value for value, ok in zip(_objects(raw[name]), good, strict=True) if ok] for name in columns.by)
+    return Batch(scores[good], label[good].astype(np.int64), None if weights is None else weights[good], by, counts)
+
+
+def _reasons(
+    scores: Array, label: Floats, weights: Floats | None, columns: Columns, k: int, normalize: bool
+) -> Ints:
+    def rows(test: Bools) -> Bools:
+        return test.any(axis=1) if test.ndim == 2 else test
+
+    missing = rows(np.isnan(scores)) | np.isnan(label)
+    reason = np.zeros(len(scores), dtype=np.int64)
+    with np.errstate(invalid="ignore"):
+        if columns.space == "logit":
+            outside = rows(~np.isfinite(scores))
+        elif normalize and scores.ndim == 2:
+            total = scores.sum(axis=1, dtype=np.float64)
+            outside = rows(scores < 0) | ~np.isfinite(total) | (total <= 0)
+        else:
+            tolerance = TOLERANCE[scores.dtype.name]
+            outside = rows((scores < -tolerance) | (scores > 1 + tolerance))
+            if scores.ndim == 2:
+                outside |= np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > tolerance
+        reason[outside] = 3
+        if weights is not None:
+            missing |= np.isnan(weights)
+            reason[(weights < 0) | np.isinf(weights)] = 4
+        reason[(label < 0) | (label > max(k, 2) - 1) | (label != np.floor(label))] = 2
+    reason[missing] = 1
+    return reason
+
+
+def _floats(column: Any) -> Array:
+    """A column as float32 or float64, NaN where a value is missing."""
+    if hasattr(column, "to_pylist"):
+        array = column.to_numpy(zero_copy_only=False)
+    else:
+        array = column.to_numpy()
+    if array.dtype == object or array.dtype.kind not in "fiub":
+        array = np.array([np.nan if x is None else float(x) for x in array.tolist()])
+    return array if array.dtype.kind == "f" and array.dtype.itemsize > 2 else array.astype(np.float64)
+
+
+def _objects(column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else list(column.to_list())
+    return [None if value is None or value != value else value for value in values]
+
+
+def _codes(column: Any, columns: Columns) -> Floats:
+    if columns.classes is None:
+        return _floats(column).astype(np.float64)
+    codes = {str(name): float(k) for k, name in enumerate(columns.classes)}
+    return np.array([np.nan if value is None else codes.get(str(value), -1.0) for value in _objects(column)])
+
+
+def _matrix(column: Any, k: int) -> Array:
+    """Stack a list column; a row that is missing or of another length becomes NaN."""
+    if hasattr(column, "to_pylist"):
+        lengths, flat = _arrow_lists(column)
+    elif hasattr(column, "explode") and hasattr(column, "arr"):
+        lists = column.arr.to_list() if "Array" in str(column.dtype) else column
+        lengths = lists.list.len().cast(int).fill_null(-1).to_numpy()
+        flat = _floats(lists.filter(lists.list.len() > 0).explode())
+    else:
+        values = [None if value is None or isinstance(value, float) else np.asarray(value, dtype=np.float64).ravel() for value in column]
+        lengths = np.array([-1 if value is None else len(value) for value in values])
+        flat = np.concatenate([np.zeros(0), *(value for value in values if value is not None)])
+    if (lengths == k).all():
+        return flat.reshape(len(lengths), k)
+    starts = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
+    out = np.full((len(lengths), k), np.nan, dtype=flat.dtype)
+    fits = lengths == k
+    out[fits] = flat[starts[fits][:, None] + np.arange(k)]
+    return out
+
+
+def _arrow_lists(column: Any) -> tuple[Ints, Array]:
+    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    size = getattr(column.type, "list_size", -1)
+    if size >= 0:
+        lengths = np.full(len(column), size)
+    else:
+        lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.where(valid, lengths, -1), _floats(column.flatten())
+
+
+# -- summaries -------------------------------------------------------------------------------------
+
+
+def summarize_lists(
+    table: Any, columns: Columns, *, views: Iterable[View | str] | None, n_bins: Iterable[int], normalize: bool,
+    n_classes: int | None,
+) -> Slices:
+    """Summarise a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
+    k = n_classes or first_length(table, columns)
+    model = Summary(k, views=views, n_bins=n_bins, classes=None)
+
+    def state(rows: Iterable[Batch]) -> Slices:
+        return fold(rows, model, columns)
+
+    return reduce_rows(table, columns, k, normalize, state)
+
+
+def first_length(table: Any, columns: Columns) -> int:
+    """Return the number of classes from the first list that is there."""
+    head = table.select(columns.scores[0]).head(1000)
+    series = (head.collect() if hasattr(head, "collect") else head)[columns.scores[0]]
+    lengths = [len(value) for value in series.to_list() if value is not None]
+    if not lengths or lengths[0] < 2:
+        raise FileError(f"Column {columns.scores[0]!r} starts with no usable list. Hint: give the number of classes.")
+    return lengths[0]
+
+
+def fold(rows: Iterable[Batch], model: Summary, columns: Columns) -> Slices:
+    """Put batches into summaries: the whole, and the slices on the coarse grid."""
+    whole, parts = model.empty(), {}  # type: tuple[Summary, dict[tuple[Any, ...], Summary]]
+    coarse = Summary(model.n_classes, views=model.views, n_bins=model.n_bins, coarse=True)
+    for batch in rows:
+        whole.add_rows(0, 0, {}, batch.rejected)
+        if not len(batch.codes):
+            continue
+        _update(whole, batch, columns, slice(None))
+        if columns.by:
+            places: dict[tuple[Any, ...], list[int]] = {}
+            for row, key in enumerate(zip(*batch.by, strict=True)):
+                places.setdefault(key, []).append(row)
+            for key, chosen in places.items():
+                _update(parts.setdefault(key, coarse.empty()), batch, columns, np.array(chosen))
+    return Slices(whole, columns.by, parts)
+
+
+def _update(summary: Summary, batch: Batch, columns: Columns, rows: Any) -> None:
+    weights = None if batch.weights is None else batch.weights[rows]
+    if weights is not None and not weights.any():
+        summary.add_rows(len(weights), 0, {})
+        return
+    summary.update(
+        batch.codes[rows], batch.scores[rows], sample_weight=weights, space=columns.space,
+        normalize=False if columns.space == "logit" else _off_simplex(batch.scores),
+    )
+
+
+def _off_simplex(scores: Array) -> bool:
+    """Rows that passed the check miss 1 beyond rounding only when they are to be rescaled."""
+    tolerance = TOLERANCE[scores.dtype.name]
+    return scores.ndim == 2 and bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > tolerance).any())
+
+
+def reduce_rows(
+    table: Any, columns: Columns, n_classes: int, normalize: bool, state: Callable[[Iterable[Batch]], Any]
+) -> Any:
+    """Fold all rows into one state that adds with ``+``: locally batch by batch, on Spark once per partition."""
+    if not table.implementation.is_pyspark():
+        return state(batches(table, columns, n_classes, normalize=normalize))
+    native = table.select(*columns.used).to_native()
+    names = columns.used
+
+    def partition(stream: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        rows = (clean(dict(zip(names, b.columns, strict=True)), columns, n_classes, normalize) for b in stream)
+        yield pyarrow.RecordBatch.from_pydict({"state": [pack_state(state(rows))]})
+
+    def join(stream: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        total = None
+        for batch in stream:
+            for packed in batch.column(0).to_pylist():
+                one = unpack_state(packed)
+                total = one if total is None else total + one
+        if total is not None:
+            yield pyarrow.RecordBatch.from_pydict({"state": [pack_state(total)]})
+
+    states = native.mapInArrow(partition, "state binary")
+    if native.rdd.getNumPartitions() > _MANY_STATES:
+        states = states.repartition(_MANY_STATES // 4).mapInArrow(join, "state binary")
+    total = None
+    for row in states.toLocalIterator():
+        one = unpack_state(bytes(row[0]))
+        total = one if total is None else total + one
+    return state([]) if total is None else total
+
+
+def pack_state(state: Any) -> bytes:
+    """Return a state as bytes: an array, or the summaries of slices; plain data only."""
+    if isinstance(state, np.ndarray):
+        head = {"array": list(state.shape)}
+        return json.dumps(head).encode() + b"\n" + state.astype("<f8").tobytes()
+    parts = [state.whole.to_bytes(), *(part.to_bytes() for part in state.parts.values())]
+    head = {"by": state.by, "keys": [list(key) for key in state.parts], "sizes": [len(part) for part in parts]}
+    return json.dumps(head, default=str).encode() + b"\n" + b"".join(parts)
+
+
+def unpack_state(data: bytes) -> Any:
+    """Read what `pack_state` wrote."""
+    line, _, rest = data.partition(b"\n")
+    head = json.loads(line)
+    if "array" in head:
+        return np.frombuffer(rest, dtype="<f8").reshape(head["array"]).copy()
+    ends = np.cumsum(head["sizes"]).tolist()
+    summaries = [Summary.from_bytes(rest[end - size : end]) for size, end in zip(head["sizes"], ends, strict=True)]
+    keys = [tuple(key) for key in head["keys"]]
+    return Slices(summaries[0], tuple(head["by"]), dict(zip(keys, summaries[1:], strict=True)))

@@ -1,0 +1,157 @@
+"""Open files by path, pattern or directory with Polars (streaming), DuckDB or Spark, and summarise them."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.core.edges import COARSE, FINE
+from calibrant.core.inputs import check_names
+from calibrant.engines.files import FORMATS, PICKLES, Layout
+from calibrant.engines.frames import summarize
+from calibrant.engines.slices import Slices
+from calibrant.errors import CalibrantError, FileError, input_error, require
+from calibrant.views import View
+
+if TYPE_CHECKING:
+    from calibrant.engines.evaluating import FileEvaluation
+
+__all__ = ["ENGINES", "evaluate_files", "evaluate_paths", "expand", "is_many", "open_paths"]
+
+ENGINES = ("auto", "polars", "duckdb", "spark")
+
+
+def expand(pattern: str | Path) -> tuple[list[str], str]:
+    """Return the files a path, pattern or directory names, and their one format."""
+    text = str(pattern)
+    if Path(text).is_dir():
+        found = sorted(str(p) for p in Path(text).rglob("*") if p.suffix.lower() in FORMATS and p.is_file())
+    else:
+        found = [text] if Path(text).exists() else sorted(glob.glob(text, recursive=True))
+    files = [name for name in found if not Path(name).name.startswith((".", "_"))]
+    if not files:
+        raise FileError(f"{text} matches no file. Hint: check the path, and quote the pattern.")
+    suffixes = {Path(name).suffix.lower() for name in files}
+    if suffixes & PICKLES:
+        raise FileError(f"{text} looks like a pickle, which is never loaded. Hint: write Parquet or CSV.")
+    kinds = {FORMATS.get(suffix, suffix) for suffix in suffixes}
+    if len(kinds) > 1 or not kinds <= {"csv", "tsv", "parquet", "arrow", "jsonl"}:
+        listed = ", ".join(sorted(suffixes))
+        raise FileError(f"{text} must be tables of one kind (csv, tsv, parquet, arrow, jsonl); got {listed}. Hint: name one.")
+    return files, kinds.pop()
+
+
+def open_paths(pattern: str | Path, engine: str = "auto", *, master: str = "local[*]") -> Any:
+    """Open files lazily: a Polars LazyFrame, a DuckDB relation or a Spark DataFrame.
+
+    Parameters
+    ----------
+    pattern : str or Path
+        A file, a pattern such as ``logs/*.parquet``, or a directory.
+    engine : {"auto", "polars", "duckdb", "spark"}
+        ``auto`` is Polars.
+    master : str
+        Spark master, ``local[*]`` unless told otherwise; a running session is used as it is.
+    """
+    check_names(engine, ENGINES, "engine", "open_paths")
+    files, kind = expand(pattern)
+    return {"duckdb": _duckdb, "spark": _spark}.get(engine, _polars)(files, kind, master)
+
+
+def _polars(files: list[str], kind: str, master: str) -> Any:  # noqa: ARG001 -- one signature for all engines
+    import polars as pl
+
+    scans: dict[str, Any] = {
+        "parquet": lambda: pl.scan_parquet(files),
+        "arrow": lambda: pl.scan_ipc(files),
+        "csv": lambda: pl.scan_csv(files, infer_schema_length=10_000),
+        "tsv": lambda: pl.scan_csv(files, separator="\t", infer_schema_length=10_000),
+        "jsonl": lambda: pl.scan_ndjson(files, infer_schema_length=10_000),
+    }
+    return scans[kind]()
+
+
+def _duckdb(files: list[str], kind: str, master: str) -> Any:  # noqa: ARG001 -- one signature for all engines
+    connection = require("duckdb", "engines", "--engine duckdb").connect()
+    if kind == "arrow":
+        dataset = require("pyarrow.dataset", "engines", "Arrow files on DuckDB")
+        return connection.from_arrow(dataset.dataset(files, format="ipc"))
+    if kind == "parquet":
+        return connection.read_parquet(files)
+    if kind == "jsonl":
+        return connection.read_json(files, format="newline_delimited")
+    return connection.read_csv(files, delimiter="\t" if kind == "tsv" else ",")
+
+
+def _spark(files: list[str], kind: str, master: str) -> Any:
+    sql = require("pyspark.sql", "spark", "--engine spark")
+    session = sql.SparkSession.getActiveSession()
+    if session is None:
+        builder = sql.SparkSession.builder.master(master).appName("calibrant")
+        session = builder.config("spark.ui.enabled", "false").config("spark.sql.adaptive.enabled", "true").getOrCreate()
+    paths = [str(Path(name).resolve()) for name in files]
+    if kind == "parquet":
+        return session.read.parquet(*paths)
+    if kind == "jsonl":
+        return session.read.json(paths)
+    if kind == "arrow":
+        raise FileError("Spark does not read Arrow files. Hint: use --engine polars, or write Parquet.")
+    return session.read.csv(paths, header=True, inferSchema=True, sep="\t" if kind == "tsv" else ",")
+
+
+def evaluate_paths(
+    pattern: str | Path, engine: str = "auto", *, layout: Layout | None = None, by: Sequence[str] = (),
+    views: Iterable[View | str] | None = None, n_bins: Iterable[int] = (), strict: bool = False,
+    normalize: bool = False, master: str = "local[*]",
+) -> Slices:
+    """Summarise files larger than memory, whole and by slices.
+
+    Parameters
+    ----------
+    pattern, engine, master
+        As in `open_paths`.
+    layout, by, views, n_bins, strict, normalize
+        As in `calibrant.engines.frames.summarize`.
+
+    Returns
+    -------
+    Slices
+        ``.whole`` and ``.parts``: summaries; ``.rejected``: rows left out; ``.evaluate()``: the table.
+    """
+    frame = open_paths(pattern, engine, master=master)
+    try:
+        return summarize(frame, layout, by=by, views=views, n_bins=n_bins, strict=strict, normalize=normalize)
+    except (CalibrantError, MemoryError):
+        raise
+    except Exception as error:  # every engine has its own family; the user needs one line
+        text = " ".join(str(error).split())
+        raise FileError(
+            f"{pattern} cannot be read with {engine}: {text[:300]}. Hint: check that every file is complete and has the "
+            "same columns."
+        ) from error
+
+
+def is_many(path: str) -> bool:
+    """Whether a path names more than one file: a pattern or a directory."""
+    return not Path(path).is_file() and (glob.has_magic(path) or Path(path).is_dir())
+
+
+def evaluate_files(
+    pattern: str, layout: Layout | None = None, *, engine: str = "auto", master: str = "local[*]", strict: bool = False,
+    measures: list[str] | None = None, n_bins: int = 15, by: str | None = None, level: float = 0.95,
+    n_resamples: int = 1000, seed: int = 0, normalize: bool = False, groups: str | None = None,
+) -> FileEvaluation:
+    """Evaluate many or large files on an engine: the library call behind ``calibrant evaluate --engine``."""
+    if groups is not None:
+        raise input_error(
+            "groups", "evaluate", "be left out on an engine: cells have no clusters", repr(groups),
+            "evaluate one file without --engine",
+        )
+    names = [name.strip() for name in by.split(",")] if by else []
+    told = [n_bins] if COARSE % n_bins or FINE % n_bins else []
+    found = evaluate_paths(
+        pattern, engine, layout=layout, by=names, n_bins=told, strict=strict, normalize=normalize, master=master
+    )
+    return found.evaluate(measures=measures, n_bins=n_bins, level=level, n_resamples=n_resamples, rng=seed)
