@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "Absent", "Build", "Entrant", "Goal", "Outcome", "Race", "Seconds", "Timing", "floor", "load", "ours", "peer",
-    "run_race",
+    "recipe", "run_race",
 ]
 
-Role = Literal["ours", "peer", "floor"]
+Role = Literal["ours", "peer", "floor", "recipe"]
 #: Imports and conversions that are not timed, returning the function that is.
 Build: TypeAlias = Callable[[], Callable[[], Any]]
 
@@ -47,8 +47,9 @@ class Entrant:
     ----------
     name : str
         Shown in the table: library and function.
-    role : {"ours", "peer", "floor"}
-        Ours, another library, or the memory floor (a plain pass over the same arrays).
+    role : {"ours", "peer", "floor", "recipe"}
+        Ours, a function of another library, the memory floor (a plain pass over the same arrays), or lines
+        written by hand around a library that has no such function (shown, not judged).
     build : callable
         Does the imports and conversions that are not timed, and returns the function that is.
     share : float
@@ -72,6 +73,11 @@ def ours(name: str, function: Callable[[], Any]) -> Entrant:
 def floor(name: str, function: Callable[[], Any], rounds: int | None = None) -> Entrant:
     """Return a plain pass over the same arrays."""
     return Entrant(name, "floor", lambda: function, rounds=rounds)
+
+
+def recipe(name: str, build: Build, rounds: int | None = None) -> Entrant:
+    """Return hand-written lines around a library."""
+    return Entrant(name, "recipe", build, rounds=rounds)
 
 
 def peer(name: str, build: Build, rounds: int | None = None, share: float = 1.0) -> Entrant:
@@ -118,12 +124,16 @@ class Race:
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one entrant: best and median of its rounds in seconds, scaled to the whole work."""
+    """Times of one entrant in seconds, scaled to the whole work.
+
+    `cpu` is the least processor time of all its threads: on a busy machine it tells more than the clock.
+    """
 
     name: str
     role: Role
     best: float
     median: float
+    cpu: float
     rounds: int
     share: float = 1.0
 
@@ -169,11 +179,11 @@ def run_race(race: Race, *, quick: bool = False, rounds: int = 5, budget: float 
                 runners.append((entrant, entrant.build()))
             except (Absent, ImportError, AttributeError) as error:
                 absent.append(f"{entrant.name} ({str(error).splitlines()[0]})")
-        times: dict[str, list[float]] = {entrant.name: [] for entrant, _ in runners}
+        times: dict[str, list[tuple[float, float]]] = {entrant.name: [] for entrant, _ in runners}
         for turn in range(1 if quick else rounds):
             for entrant, run in list(runners):
                 taken = times[entrant.name]
-                if turn and (sum(taken) > budget or turn >= (entrant.rounds or rounds)):
+                if turn and (sum(clock for clock, _ in taken) > budget or turn >= (entrant.rounds or rounds)):
                     continue
                 try:
                     taken.append(_time(run))
@@ -191,21 +201,23 @@ def run_race(race: Race, *, quick: bool = False, rounds: int = 5, budget: float 
     return Outcome(race.name, race.title, timings, tuple(absent), peak, verdicts)
 
 
-def _time(run: Callable[[], Any]) -> float:
+def _time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return clock and processor time of one run."""
     gc.collect()
     gc.disable()
     try:
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         result = run()
-        taken = time.perf_counter() - start
+        taken, used = time.perf_counter() - start, time.process_time() - processor
     finally:
         gc.enable()
-    return float(result) if isinstance(result, Seconds) else taken
+    return (float(result), float(result)) if isinstance(result, Seconds) else (taken, used)
 
 
-def _timing(entrant: Entrant, taken: list[float]) -> Timing:
-    share = entrant.share
-    return Timing(entrant.name, entrant.role, min(taken) / share, _median(taken) / share, len(taken), share)
+def _timing(entrant: Entrant, taken: list[tuple[float, float]]) -> Timing:
+    share, clock = entrant.share, [best for best, _ in taken]
+    cpu = min(used for _, used in taken)
+    return Timing(entrant.name, entrant.role, min(clock) / share, _median(clock) / share, cpu / share, len(taken), share)
 
 
 def _median(values: list[float]) -> float:

@@ -16,7 +16,7 @@ from calibrant.core.declare import declared
 from calibrant.core.inputs import check_forecast
 from calibrant.estimators import Binned
 from calibrant.studies.bench.arrays import QUICK, binary, probabilities
-from calibrant.studies.bench.frame import Build, Entrant, Goal, Race, Seconds, floor, load, ours, peer
+from calibrant.studies.bench.frame import Build, Entrant, Goal, Race, Seconds, floor, load, ours, peer, recipe
 
 
 def _size(n: int, quick: bool) -> int:
@@ -125,7 +125,7 @@ def _top_label(n: int, k: int) -> Callable[[bool], Sequence[Entrant]]:
             peer("uncertainty-calibration get_ece", _uncertainty_calibration(p, y, "top-label"), slow),
             peer("probmetrics ece-15", _probmetrics(p, y, "CalibrationError", 15)),
             peer("pycalib conf_ECE", _pycalib("conf_ECE", p, y), 1),
-            peer("sklearn calibration_curve of the top label", _sklearn_top(p, y)),
+            recipe("argmax by hand, then sklearn calibration_curve (matrix unchecked)", _sklearn_top(p, y)),
         ]
 
     return entrants
@@ -293,12 +293,16 @@ def _mmce(quick: bool) -> list[Entrant]:
 # -- the whole panel, the import ------------------------------------------------------------------
 
 
+#: Measures of the whole vector: quadratic in the rows, not part of the one-dimensional panel.
+_CANONICAL = ("skce", "ce-kde")
+
+
 def _panel(quick: bool) -> list[Entrant]:
     p, y = probabilities(_size(50_000, quick), 1000)
 
     def panel() -> list[float]:
         forecast = check_forecast(y, p, caller="bench")
-        return [measure.build().value(forecast) for measure in declared() if measure.state != "rows"]
+        return [measure.build().value(forecast) for measure in declared() if measure.name not in _CANONICAL]
 
     return [
         ours("calibrant, every one-dimensional measure and score", panel),

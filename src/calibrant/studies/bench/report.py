@@ -108,18 +108,18 @@ class BenchReport:
                 rows.append((outcome.title, verdict.goal, measured, met if not self.quick else f"({met})"))
         return rows
 
-    def times(self) -> list[tuple[str, str, str, str]]:
-        """Return one row per entrant: race, entrant, best time, ratio to ours."""
+    def times(self) -> list[tuple[str, str, str, str, str]]:
+        """Return one row per entrant: race, entrant, best time, its ratio to ours, processor time."""
         rows = []
         for _, outcome in self.outcomes:
             ours = outcome.ours
             for timing in outcome.timings:
                 ratio = "" if ours is None or timing is ours else f"{timing.best / ours.best:.3g} ×"
                 part = "" if timing.share == 1 else f" (from {timing.share:.3g} of the work)"
-                rows.append((outcome.title, timing.name + part, _seconds(timing.best), ratio))
-            rows += [(outcome.title, name, "absent", "") for name in outcome.absent]
+                rows.append((outcome.title, timing.name + part, _seconds(timing.best), ratio, _seconds(timing.cpu)))
+            rows += [(outcome.title, name, "absent", "", "") for name in outcome.absent]
             if outcome.memory_mb is not None:
-                rows.append((outcome.title, "our memory on top of the input", f"{outcome.memory_mb:.0f} MB", ""))
+                rows.append((outcome.title, "our memory on top of the input", f"{outcome.memory_mb:.0f} MB", "", ""))
         return rows
 
     def to_markdown(self) -> str:
@@ -134,14 +134,14 @@ class BenchReport:
             f"Made by `calibrant bench` on {self.date} ({self.machine}). {note}", "",
             f"Versions: {head}." + (f" Not installed: {gone}." if gone else ""), "",
             "## Goals", "", *_markdown(("task", "goal", "measured", "met"), self.goals()), "",
-            "## Times", "", *_markdown(("task", "entrant", "best", "against ours"), self.times()), "",
+            "## Times", "", *_markdown(("task", "entrant", "best", "against ours", "CPU"), self.times()), "",
         ])
 
     def __str__(self) -> str:
         """Return both tables as aligned text."""
         return "\n".join([
             f"calibrant bench · {self.date} · {self.machine}" + (" · quick: proves no goal" if self.quick else ""), "",
-            *_aligned(("task", "entrant", "best", "against ours"), self.times()), "",
+            *_aligned(("task", "entrant", "best", "against ours", "CPU"), self.times()), "",
             *_aligned(("task", "goal", "measured", "met"), self.goals()),
         ])
 
