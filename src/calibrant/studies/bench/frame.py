@@ -216,8 +216,8 @@ def _time(run: Callable[[], Any]) -> tuple[float, float]:
 
 def _timing(entrant: Entrant, taken: list[tuple[float, float]]) -> Timing:
     share, clock = entrant.share, [best for best, _ in taken]
-    cpu = min(used for _, used in taken)
-    return Timing(entrant.name, entrant.role, min(clock) / share, _median(clock) / share, cpu / share, len(taken), share)
+    cpu = min(used for _, used in taken) / share
+    return Timing(entrant.name, entrant.role, min(clock) / share, _median(clock) / share, cpu, len(taken), share)
 
 
 def _median(values: list[float]) -> float:
