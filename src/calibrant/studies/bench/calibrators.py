@@ -185,7 +185,7 @@ def _matrix(method: str) -> Callable[[bool], list[Entrant]]:
         p = probabilities(*z.shape)[0]
         x, space = (p, "proba") if method == "DirichletCalibration" else (z, "logit")
         return [
-            _ours(f"calibrant {method}, one fit", _our_fit(method, x, y, space=space)),
+            _ours(f"calibrant {method}, one fit", _our_fit(method, x, y, space=space, odir=(0.01, 0.01))),
             peer("probmetrics SMS", _probmetrics("logistic", "SMSCalibrator", z, y), 2),
         ]
 
@@ -194,7 +194,7 @@ def _matrix(method: str) -> Callable[[bool], list[Entrant]]:
 
 def _dirichlet_cv(quick: bool) -> list[Entrant]:
     p, y = probabilities(_size(5_000, quick), 10)
-    fit = _our_fit("DirichletCalibration", p, y, regularization="cv")
+    fit = _our_fit("DirichletCalibration", p, y, odir="cv")
     return [_ours("calibrant DirichletCalibration, penalty by CV", fit)]
 
 
