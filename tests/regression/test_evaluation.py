@@ -66,6 +66,11 @@ def test_verdicts(options, words):
     assert words in room.evaluate(*rows(1000, 3, **options), rng=0).verdict
 
 
+def test_verdict_of_few_rows_is_modest():
+    assert room.evaluate(*rows(30), rng=0).verdict.startswith("Cannot tell: 30 rows")
+    assert "variances wrong by 11 % could hide" in room.evaluate(*rows(1000, 3), rng=0).verdict
+
+
 def test_verdict_sees_errors_that_cancel_over_rows():
     y, mean, _ = rows(4000)
     flat = np.full(4000, np.mean((y - mean) ** 2))

@@ -48,6 +48,8 @@ MEASURES: dict[str, tuple[str, str | None]] = {
 #: What the verdict rests on, each at a quarter of the error rate.
 DECISIVE = ("bias", "ratio", "pit-ks", "ence")
 ALARM = 0.05
+#: Pairs that blocks may compare at most, about: the block size shrinks from 50 as the rows grow.
+PAIRS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def evaluate(
     An interval is withheld where one row makes more than a fifth of a score's variance.
     "If calibrated" assumes y ~ N(μ, v) row by row; samples and quantiles have it for the PIT measures only. p-values
     of scores, bias and ratio are two-sided, those of errors one-sided. "skce" uses all pairs up to 5 000 rows and
-    blocks of 50 rows above. The verdict rests on bias, ratio, PIT and ENCE together at an error rate of 5 %.
+    blocks of 50 (fewer beyond 100 000) rows above. The verdict rests on bias, ratio, PIT and ENCE together at an error rate of 5 %.
 
     Examples
     --------
@@ -188,7 +190,7 @@ def evaluate(
     table = {name: bench.result(name) for name in dict.fromkeys([*names, *DECISIVE])}
     notes = () if counts else ("weights are not whole numbers: no p-values or intervals",)
     results = tuple(table[name] for name in names)
-    return RegressionEvaluation(results, rows.n, _verdict(table), level, _headline(rows), notes)
+    return RegressionEvaluation(results, rows.n, _verdict(table, rows.total), level, _headline(rows), notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +284,7 @@ class _Bench:
         if rows.weights is not None:  # blocks know no weights: draw rows by weight
             pick = self.rng.choice(rows.n, ALL_PAIRS, p=rows.weights / rows.total)
             points = type(points)(*(column[pick] for column in points))
-        values = block_values(points, 50, lengths)
+        values = block_values(points, int(np.clip(PAIRS // rows.n, 2, 50)), lengths)
         value, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
         if not (self.inference and rows.is_normal):
             return value, None
@@ -298,13 +300,17 @@ def _headline(rows: Rows) -> str:
     return f"{n} predictions · RMSE {error:.4g} · predicted {spread:.4g} · squared error / variance {ratio:.3g}"
 
 
-def _verdict(table: dict[str, Result]) -> str:
+def _verdict(table: dict[str, Result], total: float) -> str:
     pvalues = {name: table[name].pvalue for name in DECISIVE}
     known = {name: p for name, p in pvalues.items() if p is not None}
     if not known:
         return "No test of calibration was possible (it needs whole-number weights and n_resamples > 0)."
     if min(known.values()) * len(known) >= ALARM:
-        return "No sign of miscalibration: bias, spread, PIT and variance ranges look as a calibrated model's would."
+        hidden = 2.5 * (2 / total) ** 0.5  # the ratio has standard deviation √(2/n); 2.5 of them at the corrected level
+        if hidden > 0.5:
+            return f"Cannot tell: {total:g} rows would hide variances wrong by a factor of {1 + hidden:.2g}."
+        looks = "bias, spread, PIT and variance ranges look as a calibrated model's would"
+        return f"No sign of miscalibration: {looks} (variances wrong by {100 * hidden:.2g} % could hide at this n)."
     clear = {name for name, p in known.items() if p * len(known) < ALARM}
     faults = []
     ratio, bias = table["ratio"].value, table["bias"].value
