@@ -12,14 +12,17 @@ from calibrant.core.inputs import check_names
 from calibrant.engines.files import FORMATS, PICKLES, Layout
 from calibrant.engines.frames import summarize
 from calibrant.engines.slices import Slices
+from calibrant.engines.summary import Summary
 from calibrant.errors import CalibrantError, FileError, input_error, require
 from calibrant.views import View
 
 if TYPE_CHECKING:
     from calibrant.engines.evaluating import FileEvaluation
 
-__all__ = ["ENGINES", "evaluate_files", "evaluate_paths", "expand", "is_many", "open_paths"]
+__all__ = ["ENGINES", "evaluate_files", "evaluate_paths", "expand", "is_many", "open_paths", "summarize_any"]
 
+#: Suffixes that are scanned in place.
+_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
 ENGINES = ("auto", "polars", "duckdb", "spark")
 
 
@@ -155,3 +158,19 @@ def evaluate_files(
         pattern, engine, layout=layout, by=names, n_bins=told, strict=strict, normalize=normalize, master=master
     )
     return found.evaluate(measures=measures, n_bins=n_bins, level=level, n_resamples=n_resamples, rng=seed)
+
+
+def summarize_any(
+    path: str, layout: Layout | None = None, *, engine: str | None = None, master: str = "local[*]", strict: bool = False,
+    normalize: bool = False, input_format: str | None = None,
+) -> Summary:
+    """Summarise any file: tables on an engine, arrays and standard input at once."""
+    if engine or is_many(path) or (Path(path).suffix.lower() in _TABLES and input_format is None):
+        options: dict[str, Any] = {"layout": layout, "strict": strict, "normalize": normalize, "master": master}
+        return evaluate_paths(path, engine or "auto", **options).whole
+    from calibrant.engines.evaluating import to_forecast
+    from calibrant.engines.files import read_predictions
+
+    forecast = to_forecast(read_predictions(path, layout, input_format=input_format), caller="monitor", normalize=normalize)
+    pairs = not forecast.has_vectors
+    return Summary(None if pairs else forecast.n_classes, pairs=pairs, classes=forecast.classes).add(forecast)
