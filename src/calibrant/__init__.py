@@ -22,7 +22,7 @@ _HOMES = {
     "interval": "inference",
     "list_calibrators": "calibrators",
     "list_measures": "listing",
-    "load": "calibrators",
+    "load": "loading",
     "measure": "listing",
     "report": "reporting",
     "test_calibration": "inference",

@@ -164,7 +164,8 @@ def evaluate(
     An interval is withheld where one row makes more than a fifth of a score's variance.
     "If calibrated" assumes y ~ N(μ, v) row by row; samples and quantiles have it for the PIT measures only. p-values
     of scores, bias and ratio are two-sided, those of errors one-sided. "skce" uses all pairs up to 5 000 rows and
-    blocks of 50 (fewer beyond 100 000) rows above. The verdict rests on bias, ratio, PIT and ENCE together at an error rate of 5 %.
+    blocks of 50 (fewer beyond 100 000) rows above. The verdict rests on bias, ratio, PIT and ENCE together at an error
+    rate of 5 %.
 
     Examples
     --------
