@@ -33,9 +33,11 @@ PRIOR_SCALE, PRIOR_SCALE_FLOOR = 0.7, 2.0
 #: Prior of the smoothness: worth so many slopes, around this value. Without it few rows may ask for any bend.
 SMOOTHNESS_WORTH, SMOOTHNESS_CENTRE = 1.0, 50.0
 #: The fit stops when a Newton step promises less than this per unit of weight.
-TOLERANCE = 1e-11
-#: Above this many scores a strided sample of rows finds the start.
-SAMPLE_VALUES = 1 << 21
+TOLERANCE = 1e-10
+#: Beyond this many scores (but not fewer rows) a strided sample of rows finds start and precisions.
+SAMPLE_VALUES, SAMPLE_ROWS = 1 << 17, 1500
+#: Most steps in which the precisions follow the evidence, without and with a sample before.
+ROUNDS, ROUNDS_AFTER_SAMPLE = 12, 1
 #: Basis values kept between passes (8 bytes each); beyond, they are made again in every pass.
 KEPT_VALUES = 1 << 24
 #: Scores per block of one pass.
@@ -164,7 +166,7 @@ class Likelihood:
 
     def _block(self, phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> Sums:
         n_slopes, rows = self.n_features, np.arange(len(phi))
-        z = phi @ parameters[:n_slopes]
+        z = (phi.reshape(-1, n_slopes) @ parameters[:n_slopes]).reshape(phi.shape[:2])
         if self.biases:
             z += parameters[n_slopes:]
         z -= z.max(axis=1, keepdims=True)
@@ -175,13 +177,13 @@ class Likelihood:
         mean = np.matmul(q[:, None, :], phi)[:, 0, :]  # E_q of the basis, one row each
         gradient = weights @ (mean - phi[rows, codes])
         mass_w = q * weights[:, None]
-        flat = phi.reshape(-1, n_slopes)
+        weighted = phi * mass_w[:, :, None]
         weighted_mean = mean * weights[:, None]
-        hessian = flat.T @ (flat * mass_w.reshape(-1, 1)) - mean.T @ weighted_mean
+        hessian = phi.reshape(-1, n_slopes).T @ weighted.reshape(-1, n_slopes) - mean.T @ weighted_mean
         if not self.biases:
             return Sums(loss, gradient, hessian)
         by_class = mass_w.sum(axis=0)
-        cross = np.matmul(mass_w.T[:, None, :], phi.transpose(1, 0, 2))[:, 0, :].T - weighted_mean.T @ q
+        cross = weighted.sum(axis=0).T - weighted_mean.T @ q
         lower = np.diag(by_class) - mass_w.T @ q
         return Sums(
             loss, np.concatenate([gradient, by_class - np.bincount(codes, weights, len(by_class))]),
@@ -217,7 +219,7 @@ class Penalty:
             used = max(self.ranks[g] - precision[g] * float(np.sum(covariance * s)), 1e-12)
             spent = float(parameters @ s @ parameters)
             ratio = (used + self.worths[g]) / max(spent + self.worths[g] / self.centres[g], 1e-12)
-            new[g] = np.clip(ratio, precision[g] / 30, precision[g] * 30)
+            new[g] = precision[g] * np.clip(ratio / precision[g], 1 / 30, 30.0) ** 1.5  # over-relaxed
         return np.clip(new, 1e-6, 1e6)
 
 
@@ -234,14 +236,14 @@ def newton_step(sums: Sums, penalty: Floats, push: Floats, parameters: Floats, l
 
 def minimise(
     likelihood: Callable[[Floats], Sums], penalty: Penalty, start: Floats, precision: Floats, least: Floats,
-    total: float, adapt: bool,
+    total: float, rounds: int,
 ) -> tuple[Floats, Floats]:
-    """Minimise penalised likelihood over θ ≥ least; with `adapt` the precisions follow the evidence first.
+    """Minimise penalised likelihood over θ ≥ least; for at most `rounds` steps the precisions follow the evidence.
 
     Projected Newton with an active set and backtracking: the problem is convex for fixed precisions, and those
     are held from the moment they settle until the step promises less than TOLERANCE per unit of weight.
     """
-    parameters, sums, adapting, rounds = start, likelihood(start), adapt, 0
+    parameters, sums = start, likelihood(start)
     push = penalty.goal * penalty.pull
     for _ in range(100):
         matrix = penalty.matrix(precision)
@@ -260,11 +262,11 @@ def minimise(
                 break
             size /= 2
         parameters, sums = trial, new
-        if adapting:
+        if rounds:
             previous = precision
             precision = penalty.update(precision, parameters, sums.hessian)
-            rounds += 1
-            adapting = rounds < 25 and float(np.abs(np.log(precision / previous)).max()) > 0.02
+            change = np.abs(np.log(precision / previous))
+            rounds = rounds - 1 if change[0] > 0.05 or change[-1] > 0.2 else 0
         elif -promise <= TOLERANCE * total or size < 1e-8:
             return parameters, precision
     warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=5)
@@ -291,8 +293,9 @@ def fit_increasing(
     least = np.concatenate([np.full(n_slopes, LEAST_SLOPE * beta), np.full(n_biases, -np.inf)])
     features = partial(basis, knots=knots)
     stages = [Likelihood(scores, codes, weights, features, n_slopes, biases)]
-    if scores.n * n_classes > 2 * SAMPLE_VALUES:
-        some = slice(None, None, -(-scores.n * n_classes // SAMPLE_VALUES))
+    stride = scores.n // max(SAMPLE_ROWS, SAMPLE_VALUES // n_classes)
+    if stride > 1:
+        some = slice(None, None, stride)
         stages.insert(0, Likelihood(scores.rows(some), codes[some], weights[some], features, n_slopes, biases))
     bend = np.zeros((n_slopes - 1, size))
     bend[:, :n_slopes] = np.diff(np.eye(n_slopes), axis=0) / (beta * np.sqrt(np.diff(knots))[:, None])
@@ -309,9 +312,10 @@ def fit_increasing(
         precision = np.append(precision, centre if bias_precision is None else bias_precision)
     parameters = start
     with one_blas_thread():
-        for stage in stages:
+        for number, stage in enumerate(stages):
+            rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
             parameters, precision = minimise(
-                stage, penalty, parameters, precision, least, float(stage.weights.sum()), adapt=smoothness is None
+                stage, penalty, parameters, precision, least, float(stage.weights.sum()), rounds
             )
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 

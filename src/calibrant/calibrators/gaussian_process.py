@@ -10,6 +10,7 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._increasing import (
+    ROUNDS,
     Likelihood,
     Penalty,
     Sums,
@@ -163,7 +164,7 @@ class GaussianProcessCalibration(Calibrator):
         total = float(weights.sum())
         penalty = Penalty([np.eye(size)], [float(size)], [0.0], [1.0], np.zeros(size), 0.0)
         mean, precision = minimise(
-            likelihood, penalty, np.zeros(size), np.ones(1), np.full(size, -np.inf), total, adapt=True
+            likelihood, penalty, np.zeros(size), np.ones(1), np.full(size, -np.inf), total, ROUNDS
         )
         sums = likelihood(mean)
         posterior = sums.hessian + precision[0] * np.eye(size)

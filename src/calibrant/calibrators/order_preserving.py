@@ -52,7 +52,7 @@ class OrderPreserving(Calibrator):
     -----
     f is an I-spline: its slope is Σ a_j·hat_j with a_j > 0, linear part included (all a_j equal). The negative
     log-likelihood Σ log Σ_k exp f(u_k) − f(u_y) is convex in a and is solved to the global optimum by projected
-    Newton with an active set, in float64, until a step promises less than 1e-11 per row. Twelve knots lie evenly
+    Newton with an active set, in float64, until a step promises less than 1e-10 per row. Twelve knots lie evenly
     in log-odds over the range that holds 99 % of the information Σ q(1 − q). Added to the loss:
     λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalised Fellner–Schall steps [2], with a prior
     worth one slope around 50), and
