@@ -109,7 +109,7 @@ def test_onnx_file(toy, tmp_path):
     assert session.run(None, {"scores": z})[0] == pytest.approx(cal.predict_proba(z), abs=1e-9)
 
 
-def test_program_interpolates_as_numpy(rng=None):
+def test_program_interpolates_as_numpy():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     knots = [np.sort(rng.normal(size=m)) for m in (2, 5, 9)]
@@ -128,7 +128,8 @@ def test_apply_json_needs_numpy_only(saved):
     code = (
         "import sys; from calibrant.apply_json import apply_json; "
         f"apply_json({str(path)!r}, [[0.0, 1.0, 2.0, 3.0]]); "
-        "heavy = [m for m in ('sklearn', 'scipy', 'torch', 'polars') if m in sys.modules]; sys.exit(str(heavy) if heavy else 0)"
+        "heavy = [m for m in ('sklearn', 'scipy', 'torch', 'polars') if m in sys.modules]; "
+        "sys.exit(str(heavy) if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

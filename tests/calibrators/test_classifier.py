@@ -102,7 +102,8 @@ def test_compose_is_one_after_the_other(toy):
     assert by_logit.predict_proba(z) == pytest.approx(cal.predict_proba(p), abs=1e-9)
     nested = Compose(Compose(TemperatureScaling(), VectorScaling()), Identity()).fit(p, y)
     assert nested.get_params()["first__second"] is not None
-    assert nested.predict_proba(p) == pytest.approx(Compose(TemperatureScaling(), VectorScaling()).fit(p, y).predict_proba(p))
+    inner = Compose(TemperatureScaling(), VectorScaling()).fit(p, y)
+    assert nested.predict_proba(p) == pytest.approx(inner.predict_proba(p))
 
 
 def test_irova_ts_row(cifar):

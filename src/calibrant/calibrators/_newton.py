@@ -13,11 +13,13 @@ from calibrant.core.parallel import map_chunks
 
 #: Rows per block of one fused pass: a block and its exponentials stay in the second-level cache.
 BLOCK_VALUES = 1 << 16
-#: Newton stops when a step moves β by less than this share.
-STEP_TOLERANCE = 1e-10
+#: Newton stops when a step moves β by less than this share; what is left is of the order of its square.
+STEP_TOLERANCE = 1e-7
 MAX_STEPS = 100
-#: Above this many rows a strided sample finds the start.
+#: Above this many rows a strided sample, then passes in single precision, find the start.
 SAMPLE = 2048
+SAMPLE_TOLERANCE = 1e-2
+SINGLE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,14 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
     d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β.
     `smooth` shares that much of each label evenly over the classes.
     """
-    peak = z.max(axis=1)
-    d = z - peak[:, None]
-    e = beta * d
+    d = z - z.max(axis=1)[:, None]
+    e = z.dtype.type(beta) * d
     np.exp(e, out=e)
-    mass = e.sum(axis=1)
+    mass = e.sum(axis=1).astype(np.float64)
     e *= d
     mean = e.sum(axis=1) / mass
     second = np.einsum("ij,ij->i", e, d) / mass
-    target = d[np.arange(len(d)), codes]
+    target = d[np.arange(len(d)), codes].astype(np.float64)
     if smooth:
         target = (1 - smooth) * target + smooth * d.mean(axis=1)
     loss = np.log(mass) - beta * target
@@ -83,12 +84,17 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
 
 
 def total_sums(
-    kernel: Callable[..., Sums], scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float
+    kernel: Callable[..., Sums], scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float,
+    *, single: bool = False,
 ) -> Sums:
-    """One pass over the matrix on all cores; nothing of size (n, K) is kept."""
+    """One pass over the matrix on all cores; nothing of size (n, K) is kept.
+
+    `single` reads the logits in float32, which is several times faster and only used to get close.
+    """
 
     def visit(rows: slice) -> Sums:
-        return kernel(scores.block(rows), codes[rows], weights[rows], smooth, beta)
+        z = scores.single_block(rows) if single else scores.block(rows)
+        return kernel(z, codes[rows], weights[rows], smooth, beta)
 
     parts = list(map_chunks(visit, blocks(scores)))
     return Sums(sum(p.loss for p in parts), sum(p.slope for p in parts), sum(p.curve for p in parts))
@@ -98,7 +104,7 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     """Largest distance of a logit from the peak of its row, and whether every truth is a peak (separable)."""
 
     def visit(rows: slice) -> tuple[float, bool]:
-        z = scores.block(rows)
+        z = scores.matrix[rows] if scores.space == "logit" else scores.block(rows)  # comparing needs no float64
         peak = z.max(axis=1)
         return float((peak - z.min(axis=1)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
 
@@ -106,7 +112,9 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     return max(width for width, _ in parts), all(right for _, right in parts)
 
 
-def solve(sums: Callable[[float], Sums], start: float, low: float, high: float) -> tuple[float, bool]:
+def solve(
+    sums: Callable[[float], Sums], start: float, low: float, high: float, tolerance: float = STEP_TOLERANCE
+) -> tuple[float, bool]:
     """Find the β in [low, high] where the slope changes sign, by Newton kept inside a shrinking bracket.
 
     Returns β and whether the stationary point lies inside (not at an end).
@@ -126,7 +134,7 @@ def solve(sums: Callable[[float], Sums], start: float, low: float, high: float) 
             proposal = float(np.sqrt(left * right))
             if now.curve > 0:  # a long step outwards is cut to a factor of 8 first
                 proposal = min(max(proposal, beta / 8), beta * 8)
-        if abs(proposal - beta) <= STEP_TOLERANCE * beta:
+        if abs(proposal - beta) <= tolerance * beta:
             return float(proposal), low * (1 + 1e-6) < proposal < high * (1 - 1e-6)
         beta = float(proposal)
     return beta, False

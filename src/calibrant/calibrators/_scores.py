@@ -60,6 +60,12 @@ class Scores:
             p = np.clip(p, 0.0, 1.0)
         return p if self.view in ("proba", "raw") else np.log(self._lift(p))
 
+    def single_block(self, rows: slice) -> Array:
+        """Return some rows as logits in float32, where a few correct digits are enough."""
+        if self.space == "logit":
+            return self.matrix[rows].astype(np.float32, copy=False)
+        return self.block(rows).astype(np.float32)
+
     def values(self) -> Floats:
         """All rows in the view of the method, float64 (for methods of moderate size)."""
         return self.block(slice(0, self.n))

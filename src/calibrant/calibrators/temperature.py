@@ -39,14 +39,16 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             ConvergenceWarning, stacklevel=4,
         )
     low, high = 1e-3 / width, 1e6 / width
-    start = 1.0
+    whole = partial(_newton.total_sums, kernel, scores, codes, weights, smooth)
     if scores.n > 2 * _newton.SAMPLE:
         some = slice(None, None, scores.n // _newton.SAMPLE)
         sample = partial(_newton.total_sums, kernel, scores.rows(some), codes[some], weights[some], smooth)
-        start = _newton.solve(sample, _first_guess(sample, loss, low, high), low, high)[0]
+        start = _newton.solve(sample, _first_guess(sample, loss, low, high), low, high, _newton.SAMPLE_TOLERANCE)[0]
         start = min(max(start, 1e2 * low), 1e-2 * high)
-    whole = partial(_newton.total_sums, kernel, scores, codes, weights, smooth)
-    if scores.n <= 2 * _newton.SAMPLE:
+        if loss == "nll" and scores.matrix.dtype == np.float32:
+            start = _newton.solve(partial(whole, single=True), start, low, high, _newton.SINGLE_TOLERANCE)[0]
+            start = min(max(start, 1e2 * low), 1e-2 * high)
+    else:
         start = _first_guess(whole, loss, low, high)
     beta, inside = _newton.solve(whole, start, low, high)
     if not inside:
@@ -92,9 +94,10 @@ class TemperatureScaling(Calibrator):
     Notes
     -----
     T is found as β = 1/T: the negative log-likelihood Σ log Σ_k exp(βz_k) − βz_y is convex in β, with
-    slope E_q[z] − z_y and curvature Var_q[z], q = softmax(βz). Safeguarded Newton in float64 to a
-    relative step of 1e-10 from one fused pass over the matrix per step, in cache-sized blocks on all
-    cores; above 4 096 rows a strided sample gives the start. The squared error need not be convex in β;
+    slope E_q[z] − z_y and curvature Var_q[z], q = softmax(βz). Safeguarded Newton until a float64 step
+    moves β by less than 1e-7 of itself (what is left is of the order of its square), one fused pass
+    over the matrix per step, in cache-sized blocks on all cores; above 4 096 rows a strided sample, and
+    for float32 input passes in single precision, give the start. The squared error need not be convex in β;
     a coarse grid finds its valley first. If every row is right (T → 0) the labels are smoothed by one
     row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
     bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries.
