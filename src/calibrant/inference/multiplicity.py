@@ -9,6 +9,7 @@ from calibrant.core.inputs import check_forecast, check_rng, to_array
 from calibrant.core.results import TestResult
 from calibrant.errors import input_error
 from calibrant.inference.null import null_values
+from calibrant.inference.tests import ks_pvalue
 from calibrant.metrics.ks import MEASURE as KS
 
 
@@ -56,7 +57,8 @@ def classwise_tests(
     recipes = {str(k): KS.build(view=f"class-{k}") for k in range(forecast.n_classes)}
     nulls = null_values(recipes, forecast, n_resamples, check_rng(rng, "classwise_tests"))
     values = {name: recipe.value(forecast) for name, recipe in recipes.items()}
-    corrected = holm(np.array([nulls[name].pvalue(values[name]) for name in recipes]))
+    pvalues = [ks_pvalue(forecast, values[k], nulls[k].pvalue(values[k]), n_resamples, f"class-{k}") for k in recipes]
+    corrected = holm(np.array(pvalues))
     names = forecast.classes or tuple(range(forecast.n_classes))
     return {
         names[k]: TestResult(values[str(k)], float(corrected[k]), "ks (Holm-corrected)", forecast.n)
@@ -94,7 +96,8 @@ def sliced_tests(
     for name in names:
         part = forecast.take(np.flatnonzero(key == name))
         value = recipe.value(part)
-        found.append((value, null_values({"ks": recipe}, part, n_resamples, generator)["ks"].pvalue(value), part.n))
+        resampled = null_values({"ks": recipe}, part, n_resamples, generator)["ks"].pvalue(value)
+        found.append((value, ks_pvalue(part, value, resampled, n_resamples), part.n))
     corrected = holm(np.array([p for _, p, _ in found]))
     return {
         name: TestResult(value, float(p), "ks (Holm-corrected)", n)

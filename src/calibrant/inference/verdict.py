@@ -14,6 +14,7 @@ from calibrant.core.results import Record, format_pvalue
 from calibrant.core.tables import Bins, width_bins
 from calibrant.inference.multiplicity import holm
 from calibrant.inference.null import Null
+from calibrant.inference.tests import ks_pvalue
 from calibrant.metrics.ks import MEASURE as KS
 from calibrant.views import TopLabel
 
@@ -69,7 +70,7 @@ def collect_facts(forecast: Forecast, ks_null: Null | None) -> Facts:
         ks,
         None if ks_null is None else ks_null.mean,
         None if ks_null is None else ks_null.std,
-        None if ks_null is None else ks_null.pvalue(ks),
+        None if ks_null is None else ks_pvalue(forecast, ks, ks_null.pvalue(ks), len(ks_null.values)),
         None if ks_null is None else ks_null.quantile(1 - ALPHA) + 0.84 * noise,
         main_claim(width_bins(pairs, 20), confidence - accuracy),
         _gaps(forecast) if ks_null is not None and forecast.has_vectors else (),
