@@ -52,8 +52,8 @@ def log_evalue(gains: Sequence[Floats]) -> Floats:
 
     Examples
     --------
-    >>> log_evalue([np.zeros(len(BETS)), np.full(len(BETS), 2.0)]).round(3).tolist()
-    [0.0, 1.667]
+    >>> log_evalue([np.full(len(BETS), 1.0), np.full(len(BETS), 2.0)]).round(2).tolist()
+    [0.62, 2.45]
     """
     out = np.empty(len(gains))
     running = np.zeros(len(BETS))

@@ -93,7 +93,7 @@ class Summary:
     >>> both = one + two
     >>> both.n, round(both.measure("accuracy"), 3), round(both.measure("ece"), 3)
     (3, 0.667, 0.433)
-    >>> Summary.from_bytes(both.to_bytes()) == both
+    >>> Summary.from_bytes(both.to_bytes()).to_bytes() == both.to_bytes()
     True
     """
 
@@ -170,7 +170,8 @@ class Summary:
         )
         if forecast.n_classes != self.n_classes:
             raise input_error(
-                "y_proba", caller, f"have {self.n_classes} columns", f"{forecast.n_classes}", "keep one Summary per model"
+                "y_proba", caller, f"have {self.n_classes} columns", f"{forecast.n_classes}",
+                "keep one Summary per model",
             )
         return self.add(forecast)
 
@@ -398,7 +399,7 @@ class Summary:
 
     @classmethod
     def from_frame(cls, frame: Any, **options: Any) -> Slices:
-        """Summarise a frame or relation of any engine, whole and by slices: see `calibrant.engines.frames.summarize`."""
+        """Summarise a frame or relation of any engine: see `calibrant.engines.frames.summarize`."""
         from calibrant.engines.frames import summarize
 
         return summarize(frame, **options)
@@ -447,8 +448,8 @@ def _above(table: Table, threshold: float) -> Table:
 
 def _needs_rows(what: str) -> InputError:
     return InputError(
-        f"{what[0].upper()}{what[1:]} needs the rows, which a Summary does not keep. Hint: take a sample of rows and use "
-        "calibrant.measure there, for kernel measures skce with estimator='block'."
+        f"{what[0].upper()}{what[1:]} needs the rows, which a Summary does not keep. Hint: take a sample of rows and "
+        "use calibrant.measure there, for kernel measures skce with estimator='block'."
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 #: name -> module of this package.
 _SUITES = {
     "check_calibrator": "calibrators",
+    "check_engine": "engines",
     "check_loss": "losses",
 }
 

@@ -1,0 +1,173 @@
+"""Every engine gives NumPy's table: identical counts, sums to 1e-9, slices, weights, bad rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibrant.core.edges import COARSE, FINE, PARTS, cell_key
+from calibrant.engines.files import Layout
+from calibrant.engines.frames import cell_expression, summarize
+from calibrant.engines.paths import evaluate_files, evaluate_paths, expand
+from calibrant.engines.summary import Summary
+from calibrant.errors import FileError, InputError, MissingExtraError
+from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
+
+
+def test_engine_keeps_the_contract(make_frame):
+    check_engine(make_frame)
+
+
+@pytest.mark.parametrize("grid", [FINE, COARSE])
+def test_cell_rule_is_the_same_in_the_engine(grid):
+    import narwhals.stable.v2 as nw
+
+    edges = np.arange(grid + 1) / grid
+    score = np.concatenate([
+        edges, np.nextafter(edges, 0), np.nextafter(edges, 1), edges.astype(np.float32).astype(np.float64),
+        2.0 ** -np.arange(0, 80.0), 1 - 2.0 ** -np.arange(1, 54.0), np.random.default_rng(0).random(100_000),
+        np.random.default_rng(1).beta(0.02, 0.02, 100_000), [0.0, 1.0, 5e-324],
+    ])
+    score = np.clip(score, 0, 1)
+    frame = nw.from_native(pl.DataFrame({"s": score})).select(cell_expression(nw.col("s"), grid).alias("key"))
+    found = frame["key"].to_numpy()
+    np.testing.assert_array_equal(found, cell_key(score, grid))
+    assert found.max() < grid * PARTS
+
+
+def test_logits_and_binary_columns(make_frame):
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(3000, 4)) * 4
+    y = rng.integers(0, 4, 3000)
+    found = summarize(make_frame({**{f"logit_{k}": z[:, k] for k in range(4)}, "label": y})).whole
+    assert_same(Summary(4).update(y, z, space="logit"), found)
+    p = rng.random(3000).astype(np.float32)
+    found = summarize(make_frame({"score": p, "label": (y > 1).astype(np.int64)})).whole
+    assert_same(Summary(2).update(y > 1, p), found)
+    odds = rng.normal(size=3000) * 5
+    found = summarize(make_frame({"z": odds, "label": (y > 1).astype(np.int64)}), Layout(proba="z", space="logit")).whole
+    assert_same(Summary(2).update(y > 1, odds, space="logit"), found)
+
+
+def test_named_classes_and_normalize():
+    p = np.random.default_rng(0).random((500, 3)) + 0.01
+    y = np.random.default_rng(1).integers(0, 3, 500)
+    names = np.array(["cat", "dog", "emu"])
+    columns = {f"p_{name}": p[:, k] for k, name in enumerate(names)} | {"label": names[y]}
+    found = summarize(pl.LazyFrame(columns), normalize=True).whole
+    assert_same(Summary(3, classes=names).update(names[y], p, normalize=True), found)
+
+
+def test_bad_rows_are_counted_and_by_option_fatal(make_frame):
+    nan = float("nan")
+    columns = {
+        "p_0": [0.4, None, nan, 0.9, 1.2, 0.5, 0.5, 0.5],
+        "p_1": [0.6, 0.5, 0.5, 0.3, -0.2, 0.5, 0.5, 0.5],
+        "label": [1, 0, 0, 0, 0, 2, None, 0],
+        "weight": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0],
+    }
+    frame = make_frame(columns)
+    found = summarize(frame)
+    assert found.whole.n == 1
+    assert found.rejected == {"missing": 3, "label": 1, "outside": 2, "weight": 1}
+    assert "7 rows were left out" in str(found.whole.evaluate(n_resamples=0))
+    with pytest.raises(InputError, match="3 rows missing"):
+        summarize(frame, strict=True)
+
+
+def test_infinite_log_score_and_rank_scores(make_frame):
+    columns = {"p_0": [1.0, 0.2, 0.0], "p_1": [0.0, 0.3, 0.0], "p_2": [0.0, 0.5, 1.0], "label": [1, 2, 2]}
+    p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
+    found = summarize(make_frame(columns)).whole
+    expected = Summary(3).update(columns["label"], p)
+    assert found.measure("nll") == np.inf
+    for name in ("rps", "brier", "spherical", "entropy", "uce", "sce"):
+        assert found.measure(name) == pytest.approx(expected.measure(name), abs=1e-12)
+
+
+def test_list_columns_count_bad_rows(make_frame, request):
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(5), 400)
+    y = rng.integers(0, 5, 400)
+    lists = [row.tolist() for row in p] + [None, [0.5, 0.5], [0.9, 0.9, 0.0, 0.0, 0.0]]
+    frame = make_frame({"probs": lists, "label": [*y.tolist(), 0, 0, 0], "day": ["a", "b"] * 201 + ["a"]})
+    found = summarize(frame, by=["day"])
+    assert_same(Summary(5).update(y, p), found.whole)
+    assert found.rejected == {"missing": 2, "label": 0, "outside": 1, "weight": 0}
+    assert sorted(found.parts) == [("a",), ("b",)]
+
+
+def test_empty_frames_and_missing_columns_are_refused_with_a_hint():
+    with pytest.raises(InputError, match="at least one usable row"):
+        summarize(pl.DataFrame({"confidence": [None], "correct": [True]}, schema={"confidence": pl.Float64, "correct": bool}))
+    with pytest.raises(FileError, match="no probabilities"):
+        summarize(pl.DataFrame({"a": [1.0]}))
+    with pytest.raises(FileError, match="slices"):
+        summarize(pl.DataFrame({"confidence": [0.5], "correct": [True]}), by=["model"])
+    wide = {f"p_{k}": [1 / 65] for k in range(65)} | {"label": [0]}
+    with pytest.raises(InputError, match="list column"):
+        summarize(pl.DataFrame(wide))
+
+
+def test_sixty_four_wide_columns():
+    p = np.random.default_rng(0).dirichlet(np.full(64, 0.3), 200)
+    y = np.random.default_rng(1).integers(0, 64, 200)
+    frame = pl.LazyFrame({**{f"p_{k}": p[:, k] for k in range(64)}, "label": y})
+    assert_same(Summary(64).update(y, p), summarize(frame).whole)
+
+
+@pytest.mark.parametrize("engine", ["auto", "duckdb"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "arrow"])
+def test_paths_of_every_format(tmp_path, engine, suffix):
+    if engine == "duckdb":
+        pytest.importorskip("duckdb", reason="DuckDB is absent (extra: engines)")
+    columns = hostile_predictions(600)
+    p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
+    frame = pl.DataFrame(columns)
+    writers = {"parquet": "write_parquet", "csv": "write_csv", "jsonl": "write_ndjson", "arrow": "write_ipc"}
+    for part in range(3):
+        getattr(frame[part * 200 : (part + 1) * 200], writers[suffix])(tmp_path / f"part{part}.{suffix}")
+    found = evaluate_paths(tmp_path / f"*.{suffix}", engine, by=["day"])
+    expected = Summary(3).update(columns["label"], p, sample_weight=columns["weight"])
+    assert_same(expected, found.whole)
+    assert len(found.parts) == 3
+    assert_same(expected, evaluate_paths(tmp_path, engine).whole)
+
+
+def test_a_damaged_file_is_a_clear_error(tmp_path):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"confidence": np.linspace(0, 1, 5000), "correct": np.arange(5000) % 2 == 0}).write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(FileError, match="cannot be read"):
+        evaluate_paths(path)
+    with pytest.raises(FileError, match="matches no file"):
+        expand(tmp_path / "*.csv")
+    (tmp_path / "b.pkl").write_bytes(b"")
+    with pytest.raises(FileError, match="pickle"):
+        expand(tmp_path / "b.pkl")
+
+
+def test_a_missing_engine_names_its_extra(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    path = tmp_path / "a.csv"
+    path.write_text("confidence,correct\n0.5,1\n", encoding="utf-8")
+    with pytest.raises(MissingExtraError, match=r"calibrant\[engines\]"):
+        evaluate_paths(path, "duckdb")
+
+
+def test_evaluation_by_slice_is_corrected(tmp_path):
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1, 6000)
+    model = np.repeat(["good", "bad", "fine"], 2000)
+    correct = rng.random(6000) < np.where(model == "bad", s - 0.2, s)
+    pl.DataFrame({"confidence": s, "correct": correct, "model": model}).write_parquet(tmp_path / "a.parquet")
+    outcome = evaluate_files(str(tmp_path / "*.parquet"), by="model", n_resamples=50, n_bins=7)
+    corrected = {part.by["model"]: part.corrected for part in outcome.slices}
+    assert corrected["bad"] < 0.001
+    assert min(corrected["good"], corrected["fine"]) > 0.01
+    document = outcome.to_dict()
+    assert [part["by"] for part in document["slices"]] == [{"model": "bad"}, {"model": "fine"}, {"model": "good"}]
+    assert document["measures"]["ece"]["value"] > 0
