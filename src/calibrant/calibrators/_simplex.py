@@ -117,7 +117,7 @@ def mixture_weights(
 
     def nll(w: Floats) -> tuple[float, Floats, Floats]:
         mixed = truth @ w
-        if not mixed.min() > 0:
+        if not mixed.min() > 1e-100:  # ratios are squared below
             return np.inf, np.zeros(m), np.eye(m)
         ratio = truth / mixed[:, None]
         return (
