@@ -55,11 +55,11 @@ class OrderPreserving(Calibrator):
     Newton with an active set, in float64, until a step promises less than 1e-10 per row. Twelve knots lie evenly
     in log-odds over the range that holds 99 % of the information Σ q(1 − q). Added to the loss:
     λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalised Fellner–Schall steps [2], with a prior
-    worth one slope around 50), and
-    (mean slope − 1)²/2σ² (σ = 0.7, 2 under a floor; the mean is the slope of the closest straight line), which
-    keeps separable rows from driving the slope to infinity and is otherwise negligible. Slopes stay above
-    β/1000, so the map is one-to-one. Sample weights count as repeated rows.
-    Cost O(n·K·J²) per Newton step; nothing of size (n, K, J) beyond 128 MB is kept.
+    worth one slope around 50), and (mean slope − 1)²/2σ² (σ = 0.7, 2 under a floor; the mean is the slope of the
+    closest straight line), which keeps separable rows from driving the slope to infinity and is otherwise
+    negligible. Slopes stay above β/1000, so the map is one-to-one. Sample weights count as repeated rows.
+    Cost O(n·K·J²) per Newton step; above 131 000 scores a strided sample of rows finds start and λ; nothing of size
+    (n, K, J) beyond 128 MB is kept.
 
     References
     ----------
