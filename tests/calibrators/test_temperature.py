@@ -167,3 +167,20 @@ def test_temperature_of_log_probabilities_equals_logits(toy):
     a = TemperatureScaling(space="logit").fit(z, y).temperature_
     assert TemperatureScaling().fit(softmax(z), y).temperature_ == pytest.approx(a, rel=1e-9)
     assert TemperatureScaling(space="logit").fit(log_softmax(z), y).temperature_ == pytest.approx(a, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_pass_gives_the_same_numbers(toy, monkeypatch, dtype):
+    pytest.importorskip("numba")
+    from calibrant.calibrators import _fused, _newton
+
+    z, y = np.tile(toy[0], (12, 1)).astype(dtype), np.tile(toy[1], 12)
+    w = np.linspace(0.5, 1.5, len(y))
+    for sharpness, smooth in ((1.0, 0.0), (200.0, 0.1)):
+        sharp = z * dtype(sharpness)
+        expected = _newton.nll_sums(sharp.astype(np.float64), y, w, smooth, 0.7)
+        found = _fused.nll_pass(sharp, y, w, smooth, 0.7)
+        assert found == pytest.approx((expected.loss, expected.slope, expected.curve), rel=1e-11)
+    plain = TemperatureScaling(space="logit").fit(z, y, sample_weight=w).temperature_
+    monkeypatch.setattr(_newton, "FUSED_VALUES", 0)
+    assert TemperatureScaling(space="logit").fit(z, y, sample_weight=w).temperature_ == pytest.approx(plain, rel=1e-11)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._scores import Scores
 from calibrant.core.parallel import map_chunks
 
@@ -19,6 +20,8 @@ MAX_STEPS = 100
 #: Above this many rows a strided sample, then passes in single precision, find the start.
 SAMPLE = 2048
 SAMPLE_TOLERANCE = 1e-2
+#: From this many scores on the compiled pass of `calibrant[fast]` repays loading numba.
+FUSED_VALUES = 1 << 22
 SINGLE_TOLERANCE = 1e-4
 
 
@@ -83,13 +86,26 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
     return Sums(float(weights @ loss), float(weights @ slope), float(weights @ curve))
 
 
+def fused_kernel(scores: Scores) -> Callable[..., Sums] | None:
+    """Return the compiled twin of `nll_sums` (same numbers) if numba is installed and the matrix is large."""
+    if scores.n * scores.n_classes < FUSED_VALUES or find_spec("numba") is None:
+        return None
+    from calibrant.calibrators._fused import nll_pass
+
+    def kernel(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
+        return Sums(*nll_pass(np.ascontiguousarray(z), codes, weights, smooth, beta))
+
+    return kernel
+
+
 def total_sums(
     kernel: Callable[..., Sums], scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float,
     *, single: bool = False,
 ) -> Sums:
     """One pass over the matrix on all cores; nothing of size (n, K) is kept.
 
-    `single` reads the logits in float32, which is several times faster and only used to get close.
+    `single` reads the logits in float32: faster for NumPy, which then only gets close; the compiled
+    kernel widens each value itself.
     """
 
     def visit(rows: slice) -> Sums:

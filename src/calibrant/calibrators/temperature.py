@@ -39,13 +39,17 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             ConvergenceWarning, stacklevel=4,
         )
     low, high = 1e-3 / width, 1e6 / width
-    whole = partial(_newton.total_sums, kernel, scores, codes, weights, smooth)
+    float32 = scores.matrix.dtype == np.float32
+    fused = _newton.fused_kernel(scores) if loss == "nll" else None
+    own = bool(fused) and float32 and scores.space == "logit"  # the compiled pass widens values one by one
+    sums = partial(_newton.total_sums, fused or kernel, single=own)
+    whole = partial(sums, scores, codes, weights, smooth)
     if scores.n > 2 * _newton.SAMPLE:
         some = slice(None, None, scores.n // _newton.SAMPLE)
-        sample = partial(_newton.total_sums, kernel, scores.rows(some), codes[some], weights[some], smooth)
+        sample = partial(sums, scores.rows(some), codes[some], weights[some], smooth)
         start = _newton.solve(sample, _first_guess(sample, loss, low, high), low, high, _newton.SAMPLE_TOLERANCE)[0]
         start = min(max(start, 1e2 * low), 1e-2 * high)
-        if loss == "nll" and scores.matrix.dtype == np.float32:
+        if loss == "nll" and float32 and not fused:
             start = _newton.solve(partial(whole, single=True), start, low, high, _newton.SINGLE_TOLERANCE)[0]
             start = min(max(start, 1e2 * low), 1e-2 * high)
     else:
@@ -100,7 +104,8 @@ class TemperatureScaling(Calibrator):
     for float32 input passes in single precision, give the start. The squared error need not be convex in β;
     a coarse grid finds its valley first. If every row is right (T → 0) the labels are smoothed by one
     row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
-    bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries.
+    bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
+    of four million scores or more use a pass compiled by numba, with the same numbers to 1e-12.
 
     References
     ----------
