@@ -1,0 +1,146 @@
+"""Fitting from cells and by distributed Newton, and streaming application, against the same methods on rows."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from helpers import load_data
+
+from calibrant import calibrators as cal
+from calibrant.core.links import softmax
+from calibrant.engines.applying import apply_frame, apply_paths, is_simple
+from calibrant.engines.fitting import fit_frame, fit_summary
+from calibrant.engines.summary import Summary
+from calibrant.errors import ConvergenceWarning, FileError, InputError
+
+
+def simulated(n=6000, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, k)) * 2
+    y = (softmax(z / 1.7 + np.linspace(-0.3, 0.3, k)).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return z, softmax(z), y
+
+
+METHODS = [
+    cal.IsotonicOneVsRest(), cal.IsotonicMulticlass(), cal.HistogramBinning(strategy="width"), cal.HistogramBinning(),
+    cal.SplineCalibration(), cal.SplineCalibration(target="classwise"), cal.PlattScaling(), cal.BetaCalibration(),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'strategy', getattr(m, 'target', ''))}")
+@pytest.mark.parametrize("k", [2, 3])
+def test_fit_from_cells_is_close_to_the_fit_on_rows(method, k):
+    from sklearn.base import clone
+
+    _, p, y = simulated(k=k)
+    rows = clone(method).fit(p, y).predict_proba(p)
+    cells = fit_summary(clone(method), Summary(k).update(y, p)).predict_proba(p)
+    stepped = isinstance(method, cal.IsotonicOneVsRest | cal.IsotonicMulticlass | cal.HistogramBinning)
+    assert np.abs(rows - cells).mean() < (8e-3 if stepped else 2e-3)  # a step may move by a cell and take its rows along
+    assert np.mean(-np.log(np.maximum(cells[np.arange(len(y)), y], 1e-12))) < np.mean(
+        -np.log(np.maximum(rows[np.arange(len(y)), y], 1e-12))
+    ) + 2e-3
+
+
+def test_temperature_by_passes_equals_the_published_optimum(make_frame):
+    data = load_data("cifar10_resnet110")
+    z, y = data["logits_cal"].astype(np.float64), data["labels_cal"]
+    frame = make_frame({**{f"logit_{k}": z[:, k] for k in range(10)}, "label": y})
+    found = fit_frame(cal.TemperatureScaling(), frame)
+    assert found.temperature_ == pytest.approx(2.39501, abs=2e-5)
+    np.testing.assert_allclose(
+        found.predict_proba(z[:50]), cal.TemperatureScaling(space="logit").fit(z, y).predict_proba(z[:50]), atol=1e-9
+    )
+
+
+def test_vector_scaling_by_passes_equals_the_fit_on_rows():
+    z, p, y = simulated()
+    rows = cal.VectorScaling(space="logit").fit(z, y)
+    lists = pl.DataFrame({"logits": z.tolist(), "label": y})
+    for frame in (lists, lists.lazy(), pl.DataFrame({**{f"logit_{k}": z[:, k] for k in range(3)}, "label": y})):
+        found = fit_frame(cal.VectorScaling(), frame)
+        np.testing.assert_allclose(found.predict_proba(z), rows.predict_proba(z), atol=1e-7)
+    wide = pl.DataFrame({**{f"p_{k}": p[:, k] for k in range(3)}, "label": y})
+    found = fit_frame(cal.VectorScaling(), wide)
+    np.testing.assert_allclose(found.predict_proba(p), cal.VectorScaling().fit(p, y).predict_proba(p), atol=1e-7)
+
+
+def test_fitting_refuses_what_it_cannot_do():
+    zero = pl.DataFrame({"p_0": [0.0, 0.5], "p_1": [1.0, 0.5], "label": [1, 0]})
+    with pytest.raises(InputError, match="exact 0"):
+        fit_frame(cal.TemperatureScaling(), zero)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit_frame(cal.TemperatureScaling(floor=0.01), zero)
+    with pytest.raises(InputError, match="fit_frame"):
+        fit_summary(cal.TemperatureScaling(), Summary(2).update([0, 1], [0.3, 0.6]))
+    with pytest.raises(InputError, match="pairs"):
+        fit_summary(cal.IsotonicOneVsRest(), Summary(pairs=True).update([True], [0.5]))
+
+
+@pytest.mark.parametrize("method", [cal.TemperatureScaling, cal.VectorScaling, cal.MatrixScaling, cal.EnsembleTemperatureScaling])
+def test_simple_maps_are_expressions_with_the_same_numbers(method, make_frame):
+    _, p, y = simulated(800)
+    fitted = method().fit(p, y)
+    if not is_simple(fitted):
+        pytest.fail(f"{method.__name__} should be an expression")
+    frame = make_frame({**{f"p_{k}": p[:, k] for k in range(3)}, "label": y, "id": np.arange(800)})
+    done = apply_frame(fitted, frame)
+    import narwhals.stable.v2 as nw
+
+    table = nw.from_native(done)
+    table = table.collect() if hasattr(table, "collect") else table
+    order = np.argsort(table["id"].to_numpy())
+    found = np.stack([table[f"p_{k}"].to_numpy() for k in range(3)], axis=1)[order]
+    np.testing.assert_allclose(found, fitted.predict_proba(p), atol=1e-12)
+    assert table["label"].to_numpy()[order].tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".arrow"])
+@pytest.mark.parametrize("method", [cal.TemperatureScaling(), cal.IsotonicOneVsRest()], ids=["expression", "batches"])
+def test_files_stream_through_a_calibrator(tmp_path, suffix, method):
+    z, p, y = simulated(500)
+    fitted = method.fit(p, y)
+    for part in range(2):
+        rows = slice(part * 250, (part + 1) * 250)
+        pl.DataFrame({**{f"logit_{k}": z[rows, k] for k in range(3)}, "label": y[rows], "note": ["x"] * 250}).write_parquet(
+            tmp_path / f"in{part}.parquet"
+        )
+    out = tmp_path / f"out{suffix}"
+    apply_paths(fitted, tmp_path / "in*.parquet", out)
+    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".arrow": pl.read_ipc}
+    table = readers[suffix](out)
+    assert table.columns == ["p_0", "p_1", "p_2", "label", "note"]
+    np.testing.assert_allclose(table.select("p_0", "p_1", "p_2").to_numpy(), fitted.predict_proba(p), atol=1e-9)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_list_columns_and_binary_scores_are_replaced(make_frame):
+    _, p, y = simulated(300)
+    fitted = cal.TemperatureScaling().fit(p, y)
+    import narwhals.stable.v2 as nw
+
+    done = nw.from_native(apply_frame(fitted, make_frame({"probs": p.tolist(), "label": y})))
+    done = done.collect() if hasattr(done, "collect") else done
+    np.testing.assert_allclose(np.array(done["probs"].to_list()), fitted.predict_proba(p), atol=1e-12)
+    one = np.clip(p[:, 1], 0.01, 0.99)
+    binary = cal.TemperatureScaling().fit(one, y == 1)
+    done = nw.from_native(apply_frame(binary, make_frame({"score": one, "id": np.arange(300)})))
+    done = done.collect() if hasattr(done, "collect") else done
+    np.testing.assert_allclose(done["score"].to_numpy(), binary.predict_proba(one)[:, 1], atol=1e-12)
+
+
+def test_apply_leaves_nothing_half_written(tmp_path):
+    z, p, y = simulated(200)
+    fitted = cal.TemperatureScaling(space="logit").fit(z, y)
+    frame = pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)})
+    frame.write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(InputError, match="hold logits"):
+        apply_paths(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    (tmp_path / "bad.parquet").write_bytes((tmp_path / "in.parquet").read_bytes()[:-50])
+    with pytest.raises(FileError):
+        apply_paths(cal.TemperatureScaling().fit(p, y), tmp_path / "bad.parquet", tmp_path / "out.parquet")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["bad.parquet", "in.parquet"]
