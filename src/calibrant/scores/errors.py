@@ -14,7 +14,7 @@ from calibrant.core.results import Decomposition
 from calibrant.core.tables import Pairs
 from calibrant.errors import CalibrantWarning, input_error
 from calibrant.scores.recalibrated import cross_fitted, isotonic, plug_in
-from calibrant.scores.rules import ProperScore, as_score
+from calibrant.scores.rules import Brier, EventBrier, ProperScore, as_score
 from calibrant.views import Classwise, Entropy, View, as_view
 
 __all__ = ["calibration_error", "decomposition", "mean_score", "upper_bound"]
@@ -218,7 +218,8 @@ def decomposition(
     y_proba : array-like of shape (n, K) or (n,)
         Probabilities, or the probability of class 1.
     score : ProperScore or str, default "brier"
-        Score of the whole vector; for a one-dimensional view that of the yes/no forecast (1 − s, s).
+        Score of the whole vector; for a one-dimensional view that of the yes/no forecast (1 − s, s), and
+        (s − t)² for "brier", as in ``brier_score(view="top-1")``: over all classes these sum to the Brier score.
     view : View or str, default "canonical"
         "canonical", or "top-1", "class-K", "within-R", "classwise" (each class on its own, then the mean).
     recalibrator : "isotonic", "plug-in" or object, default "isotonic"
@@ -273,6 +274,7 @@ def _of_pairs(rule: ProperScore, pairs: Pairs, recalibrator: Any, cv: int, rng: 
     one = np.asarray(pairs.score, dtype=np.float64)
     proba, codes = np.stack([1.0 - one, one], axis=1), np.asarray(pairs.outcome).astype(np.int64)
     conditional = _conditional(recalibrator, proba, codes, pairs.weight, cv, rng, caller)
+    rule = EventBrier() if type(rule) is Brier else rule
     return _parts(rule, proba, conditional, codes, pairs.weight)
 
 

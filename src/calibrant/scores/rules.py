@@ -144,6 +144,19 @@ class Brier(ProperScore):
         return np.asarray(((p - q) ** 2).sum(axis=1))
 
 
+class EventBrier(Brier):
+    """(s − t)² of a yes/no forecast (1 − s, s): half the Brier score of its two columns."""
+
+    def _rows(self, p: Floats, codes: Ints) -> Floats:
+        return 0.5 * super()._rows(p, codes)
+
+    def _expected(self, p: Floats, q: Floats) -> Floats:
+        return 0.5 * Brier()._expected(p, q)
+
+    def _divergence(self, p: Floats, q: Floats) -> Floats:
+        return 0.5 * super()._divergence(p, q)
+
+
 class Log(ProperScore):
     """−log P_y: Shannon entropy, Kullback-Leibler divergence, inf g = 0; an exact zero on the truth gives inf."""
 
