@@ -6,6 +6,7 @@ place of mean and variance; calibrators ``fit(mean, variance, y)`` and ``predict
 
 from __future__ import annotations
 
+from calibrant.core.inputs import check_names
 from calibrant.regression._base import RegressionCalibrator, load
 from calibrant.regression.auto import AutoVarianceCalibrator
 from calibrant.regression.calibrators import Identity, StdScaling, VarianceScaling
@@ -61,6 +62,7 @@ __all__ = [
     "VarianceScaling",
     "VarianceTable",
     "average_variance",
+    "by_short_name",
     "calibration_error",
     "calibrator_classes",
     "compare",
@@ -98,3 +100,15 @@ def calibrator_classes() -> tuple[type[RegressionCalibrator], ...]:
     ['identity', 'std-scaling', 'variance-scaling', 'isotonic-quantiles', 'auto']
     """
     return (Identity, StdScaling, VarianceScaling, IsotonicQuantiles, AutoVarianceCalibrator)
+
+
+def by_short_name(name: str) -> type[RegressionCalibrator]:
+    """Return the regression calibrator of a short name, as used by ``--method``.
+
+    Examples
+    --------
+    >>> by_short_name("variance-scaling").__name__
+    'VarianceScaling'
+    """
+    kinds = {kind.short_name: kind for kind in calibrator_classes()}
+    return kinds[check_names(name, tuple(kinds), "method", "by_short_name")]
