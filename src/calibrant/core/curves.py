@@ -8,19 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import Array, Floats
+from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.core.tables import sum_by
 
 #: Grid of the kernel density estimate: wide enough for the mirrored samples (as published).
 _KDE_LOW, _KDE_HIGH = -0.6, 1.6
 #: Below this density a point has no information and repeats its left neighbour (as published).
 _KDE_VOID = 1e-6
+#: How exactly the bandwidth of the smooth error solves its equation.
+_SMOOTH_TOLERANCE = 1e-11
 
 
 def _linear_binning(position: Floats, weights: Floats, m: int) -> Floats:
-    """Share each weight between the two grid points around its position (in grid steps)."""
-    low = np.clip(np.floor(position).astype(np.int64), 0, m - 2)
-    share = np.clip(position - low, 0.0, 1.0)
-    return np.bincount(low, weights * (1 - share), m) + np.bincount(low + 1, weights * share, m)
+    """Share each weight between the two grid points around its position (in grid steps, above −1), in chunks."""
+
+    def visit(rows: slice) -> Floats:
+        low = np.clip(position[rows].astype(np.int64), 0, m - 2)
+        upper = np.clip(position[rows] - low, 0.0, 1.0)
+        upper *= weights[rows]
+        return np.stack([np.bincount(low, weights[rows] - upper, m), np.bincount(low, upper, m)])
+
+    total = np.zeros((2, m))
+    for part in map_chunks(visit, row_chunks(len(position))):
+        total += part
+    total[0, 1:] += total[1, :-1]
+    return np.asarray(total[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +166,19 @@ def smooth_error(score: Floats, residual: Floats, grid: int) -> float:
     def error(sigma: float) -> float:
         return float(np.abs(idct(spectrum * np.exp(-0.5 * (frequency * sigma) ** 2), type=2)).sum())
 
+    # error(σ) falls, so error(σ) − σ falls at least as fast as −σ: a value ε away from 0 is at most ε from the root
     low, high = 0.0, 1.0
-    while high - low > 1e-9 * max(high, 1e-3):
-        middle = 0.5 * (low + high)
-        if error(middle) > middle:
-            low = middle
+    above, below = error(low), error(high) - high
+    if above <= _SMOOTH_TOLERANCE:
+        return low
+    side = 0
+    for _ in range(100):
+        middle = (low * below - high * above) / (below - above)  # false position, Illinois variant
+        value = error(middle) - middle
+        if abs(value) <= _SMOOTH_TOLERANCE:
+            return middle
+        if value > 0:
+            low, above, below, side = middle, value, below / 2 if side > 0 else below, 1
         else:
-            high = middle
+            high, below, above, side = middle, value, above / 2 if side < 0 else above, -1
     return 0.5 * (low + high)
