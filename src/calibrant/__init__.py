@@ -16,7 +16,7 @@ _HOMES = {
     "Comparison": "inference",
     "Evaluation": "inference",
     "Summary": "engines",
-    "apply_json": "apply_json",
+    "apply_json": "applying",
     "compare": "inference",
     "evaluate": "inference",
     "interval": "inference",

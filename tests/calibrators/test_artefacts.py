@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant.calibrators as room
-from calibrant.apply_json import apply_json
+from calibrant.applying import apply_json
 from calibrant.calibrators import BetaCalibration, Compose, Ensemble, Identity, TemperatureScaling, VectorScaling
 from calibrant.calibrators._artifact import checksum, load
 from calibrant.calibrators._program import Graph
@@ -57,6 +57,10 @@ def test_refusals(saved, tmp_path):
         load(path)
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "absent.json")
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert TemperatureScaling.load(path).temperature_ == content["state"]["temperature_"]
+    with pytest.raises(FileError, match="holds a TemperatureScaling"):
+        VectorScaling.load(path)
     unknown = {**content, "kind": "Mystery"}
     unknown["checksum"] = checksum(unknown)
     path.write_text(json.dumps(unknown), encoding="utf-8")
@@ -126,8 +130,8 @@ def test_program_interpolates_as_numpy():
 def test_apply_json_needs_numpy_only(saved):
     _, path = saved
     code = (
-        "import sys; from calibrant.apply_json import apply_json; "
-        f"apply_json({str(path)!r}, [[0.0, 1.0, 2.0, 3.0]]); "
+        "import sys, calibrant; calibrant.apply_json; "  # twice: the name must stay the function
+        f"calibrant.apply_json({str(path)!r}, [[0.0, 1.0, 2.0, 3.0]]); "
         "heavy = [m for m in ('sklearn', 'scipy', 'torch', 'polars') if m in sys.modules]; "
         "sys.exit(str(heavy) if heavy else 0)"
     )

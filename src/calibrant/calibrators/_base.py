@@ -13,7 +13,7 @@ from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._program import Graph, Node, Program
 from calibrant.calibrators._scores import Scores, View, check_fit, check_scores
 from calibrant.core.parallel import map_chunks
-from calibrant.errors import NotFittedError, input_error
+from calibrant.errors import FileError, NotFittedError, input_error
 
 if TYPE_CHECKING:
     import torch
@@ -167,6 +167,16 @@ class Calibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
         self._check_fitted(f"{type(self).__name__}.save")
         save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Load a calibrator of this class written by `save` (`calibrant.load` takes any)."""
+        from calibrant.calibrators._artifact import load
+
+        found = load(path)
+        if not isinstance(found, cls):
+            raise FileError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}. Hint: use calibrant.load.")
+        return found
 
     def to_onnx(self, path: str | Path | None = None) -> bytes:
         """Return the map as a serialised ONNX model (float64 in and out); also write it to `path`.

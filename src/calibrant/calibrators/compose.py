@@ -28,7 +28,7 @@ class Compose(Calibrator):
     space : {"proba", "logit"}, optional
         What X holds; by default what `first` says.
     classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices; by default those of `first`.
+        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -227,7 +227,7 @@ def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
 
 def check_artefacts(calibrator: Any, rng: np.random.Generator) -> None:
     """Check that saved, loaded and exported maps agree."""
-    from calibrant.apply_json import apply_json
+    from calibrant.applying import apply_json
     from calibrant.calibrators._artifact import load
 
     for space in ("proba", "logit"):
