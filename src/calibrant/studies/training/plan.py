@@ -50,8 +50,8 @@ class Plan:
     samples: int = 25
     members: int = 3
     average_epochs: int = 20
-    trace_steps: int = 4000
-    trace_every: int = 100
+    trace_steps: int = 6000
+    trace_every: int = 150
 
     @classmethod
     def make(
@@ -74,7 +74,7 @@ class Plan:
         if quick:
             plan = replace(
                 plan, rows=2000, epochs=40, lr=3e-3, batch_size=128, early_stopping=False, seeds=(0,),
-                trace_steps=300, trace_every=20,
+                trace_steps=600, trace_every=40,
             )
         count = len(plan.seeds) if seeds is None else seeds
         if count < 1 or (epochs is not None and epochs < 1):

@@ -77,22 +77,26 @@ class TrainingReport:
         return [*self._repair(), *self._refusal(), *self._starts()]
 
     def _repair(self) -> list[Finding]:
-        """Check that each penalty with optimal temperature beats no penalty at T = 1, method by method."""
+        """Check that each penalty with optimal temperature beats the plain network as trained – and temperature alone.
+
+        The paper compares with the network as trained only; what a penalty adds to temperature scaling is asked too.
+        """
         values = {(row["method"], row["penalty"], row["temperature"]): row for row in self.summary()}
+        repaired = {key: row for key, row in values.items() if key[1] != "none" and key[2] == "optimal"}
         found = []
         for measure in ("ece", "uce"):
-            pairs = [
-                (key, values[key[0], "none", "1"][measure]["mean"], row[measure]["mean"])
-                for key, row in values.items()
-                if key[1] != "none" and key[2] == "optimal" and (key[0], "none", "1") in values
-            ]
-            if pairs:
-                better = sum(after < before for _, before, after in pairs)
-                means = np.mean([[before, after] for _, before, after in pairs], axis=0)
-                found.append(Finding(
-                    f"penalty + T lowers {measure.upper()} against no penalty at T = 1", better == len(pairs),
-                    f"{better} of {len(pairs)} cells, mean {100 * means[0]:.2f} % → {100 * means[1]:.2f} %",
-                ))
+            name = measure.upper()
+            for against, words in (("1", "the plain network at T = 1"), ("optimal", "temperature alone")):
+                pairs = []
+                for (method, _, _), row in repaired.items():
+                    base = values.get(("plain" if against == "1" else method, "none", against))
+                    if base is not None:
+                        pairs.append((base[measure]["mean"], row[measure]["mean"]))
+                if pairs:
+                    better = sum(after < before for before, after in pairs)
+                    before, after = 100 * np.mean(pairs, axis=0)
+                    detail = f"{better} of {len(pairs)} models, mean {before:.2f} % → {after:.2f} %"
+                    found.append(Finding(f"penalty + T lowers {name} against {words}", better == len(pairs), detail))
         return found
 
     def _refusal(self) -> list[Finding]:
@@ -185,9 +189,13 @@ class TrainingReport:
 
 
 def error_falls(error: Sequence[float], coverage: Sequence[float]) -> bool:
-    """Whether the error at 0.75, 0.5 and 0.25 of the thresholds keeps falling, where at least 5 % are kept."""
-    points = [error[i] for i in (0, 5, 10, 15) if coverage[i] >= 0.05]
-    return bool((np.diff(points) <= 0).all() and points[-1] < points[0])
+    """Whether the error falls each time a further 5 % of the rows are refused, while at least 5 % are kept."""
+    points, last = [error[0]], coverage[0]
+    for value, kept in zip(error, coverage, strict=True):
+        if 0.05 <= kept <= last - 0.05:
+            points.append(value)
+            last = kept
+    return len(points) > 1 and bool((np.diff(points) < 0).all())
 
 
 def _spread(values: list[float]) -> dict[str, float]:

@@ -68,7 +68,7 @@ def run_trace(plan: Plan, kind: str, seed: int, folder: Path) -> None:
 
     steps_an_epoch = -(-len(x) // plan.batch_size)
     networks.train(
-        model, x, y, penalty="none", epochs=-(-plan.trace_steps // steps_an_epoch), lr=1e-3,
+        model, x, y, penalty="none", epochs=-(-plan.trace_steps // steps_an_epoch), lr=plan.lr,
         batch_size=plan.batch_size, seed=seed_of(seed, 78), after_step=look,
     )
     write_json(trace_path(folder, kind, seed), trace)
