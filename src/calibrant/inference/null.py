@@ -7,6 +7,7 @@ each with a generator of its own, so the numbers do not depend on the number of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ from calibrant.views import Classwise, Pooled, View
 _EXACT_ROWS = 20_000
 #: Table entries worked on at once per thread.
 _ENTRIES = 1 << 19
+#: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
+_LABEL_WORK = 400_000_000
+_FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Null:
     """Replicates of a measure under calibration."""
 
     values: Floats
+    #: True when there are too few replicates to count tails: p-values then come from the normal law.
+    few: bool = False
 
     @property
     def mean(self) -> float:
@@ -50,6 +56,9 @@ class Null:
 
         Replicates within rounding of the observed value count as equal to it.
         """
+        if self.few and self.std > 0:
+            z = (observed - self.mean) / self.std
+            return math.erfc(abs(z) / math.sqrt(2.0)) if two_sided else 0.5 * math.erfc(z / math.sqrt(2.0))
         slack = 1e-12 * max(1.0, abs(observed))
         above = (1 + int((self.values >= observed - slack).sum())) / (len(self.values) + 1)
         if not two_sided:
@@ -178,13 +187,17 @@ def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints
 def _from_labels(
     recipes: dict[str, Recipe], forecast: Forecast, n_resamples: int, rng: np.random.Generator
 ) -> dict[str, Null]:
+    affordable = max(_FEWEST, _LABEL_WORK // (forecast.n * forecast.n_classes))
+    few = affordable < n_resamples
+    n_resamples = min(n_resamples, affordable)
     finishers = {name: _label_finisher(recipe, forecast) for name, recipe in recipes.items()}
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
         labels = draw_labels(forecast, size, generator)
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
-    return _replicate(_chunks(n_resamples, forecast.n), rng, run)
+    found = _replicate(_chunks(n_resamples, forecast.n), rng, run)
+    return {name: Null(null.values, few) for name, null in found.items()}
 
 
 def _label_finisher(recipe: Recipe, forecast: Forecast) -> Callable[[Ints], Floats]:

@@ -1,0 +1,124 @@
+"""The report: a plain summary, rendered by templates into one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calibrant import metrics as _metrics  # noqa: F401  -- declares every measure
+from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
+from calibrant.reporting.page import Report
+from calibrant.reporting.summary import summarize
+
+__all__ = ["Report", "report", "report_forecast", "summarize"]
+
+
+def report(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    after: ArrayLike | None = None,
+    calibrator: Any | None = None,
+    league: bool = True,
+    by: Mapping[str, ArrayLike] | None = None,
+    title: str = "Calibration report",
+    source: str | None = None,
+    command: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    normalize: bool = False,
+    pairs: bool = False,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: RNG = 0,
+    output: str | Path | None = None,
+) -> Report:
+    """Write a report: verdict, interactive reliability diagram, table, repair, classes, slices, methods.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes, space, normalize, pairs
+        As in `calibrant.evaluate`.
+    after : array-like, optional
+        Repaired probabilities of the same rows.
+    calibrator : fitted calibrator, optional
+        Makes `after`, and says whether the map is injective.
+    league : bool, default True
+        Without `after` and `calibrator`: compare repairs by cross-validation on these rows.
+    by : mapping of str to array-like, optional
+        Columns whose values make slices.
+    title, source, command : str
+        What stands at the top, where the data came from, how to repeat it.
+    level, n_resamples, rng
+        As in `calibrant.evaluate`.
+    output : path, optional
+        Where to write the page.
+
+    Returns
+    -------
+    Report
+        ``.html``, ``.markdown``, ``.to_dict()``, ``.save(path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.5, 1, 200)
+    >>> page = report(rng.random(200) < p, p, league=False, n_resamples=50)
+    >>> page.html.startswith("<!doctype html>")
+    True
+    """
+    if pairs:
+        forecast = check_pairs(y_true, y_proba, caller="report", sample_weight=sample_weight)
+    else:
+        forecast = check_forecast(
+            y_true,
+            y_proba,
+            caller="report",
+            sample_weight=sample_weight,
+            classes=classes,
+            space=space,
+            normalize=normalize,
+        )
+    columns = {name: to_array(values, name, "report") for name, values in (by or {}).items()}
+    repaired = None
+    if after is not None:
+        repaired = check_forecast(y_true, after, caller="report", sample_weight=sample_weight, classes=classes)
+    page = report_forecast(
+        forecast,
+        after=repaired,
+        calibrator=calibrator,
+        league=league,
+        by=columns,
+        title=title,
+        source=source,
+        command=command,
+        level=level,
+        n_resamples=n_resamples,
+        rng=rng,
+    )
+    if output is not None:
+        page.save(output)
+    return page
+
+
+def report_forecast(
+    forecast: Forecast,
+    *,
+    after: Forecast | None = None,
+    calibrator: Any | None = None,
+    league: bool = True,
+    **settings: Any,
+) -> Report:
+    """Write a report on checked predictions."""
+    from calibrant.reporting.repair import league_repair, named_repair
+
+    repair: dict[str, Any] | None = None
+    if calibrator is not None:
+        after, repair = named_repair(forecast, calibrator)
+    elif after is None and league and forecast.has_vectors:
+        repair = league_repair(forecast)
+    return Report(summarize(forecast, after=after, repair=repair, **settings))

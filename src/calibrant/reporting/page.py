@@ -1,0 +1,105 @@
+"""The dictionary of `summarize` as one self-contained page, as Markdown or as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from calibrant.reporting.cells import ViewCells
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished report: `html`, `markdown`, `to_dict()`, `save(path)`; shows itself in a notebook."""
+
+    summary: dict[str, Any]
+
+    @property
+    def html(self) -> str:
+        """The whole page in one string; it fetches nothing."""
+        return (
+            _environment()
+            .get_template("report.html.j2")
+            .render(**self.summary, style=_asset("style.css"), script=_asset("report.js"), data=self._embedded())
+        )
+
+    @property
+    def markdown(self) -> str:
+        """The same content as Markdown, without pictures."""
+        return _environment().get_template("report.md.j2").render(**self.summary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers and sentences as plain values."""
+        return {key: _plain(value) for key, value in self.summary.items() if key not in ("reliability", "ks")}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page aside and rename it, so that no half-written file is ever seen."""
+        return write_text(Path(path), self.html)
+
+    def _repr_html_(self) -> str:
+        return _environment().get_template("notebook.html.j2").render(**self.summary, style=_asset("style.css"))
+
+    def _embedded(self) -> str:
+        """Cells for the script; `<` is escaped so that no content can close the element."""
+        payload = {
+            "views": [view.to_json() for view in self.summary["views"]],
+            "after": [view.to_json() for view in self.summary["views_after"]],
+            "bins": self.summary["bin_counts"],
+        }
+        return json.dumps(payload, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def write_text(path: Path, content: str) -> Path:
+    """Write text aside and rename it into place."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        Path(aside).chmod(0o644)
+        os.replace(aside, path)  # noqa: PTH105 -- the atomic rename on every system
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+    return path
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # autoescape is on for every template: class names and titles come from users
+    environment = Environment(
+        loader=PackageLoader("calibrant.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["pct"] = lambda value, digits=1: f"{100 * value:.{digits}f}"
+    environment.filters["count"] = lambda value: f"{value:,}".replace(",", " ")
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (files("calibrant.reporting") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ViewCells):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if key not in ("chart", "spark", "bullet", "ks")}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
