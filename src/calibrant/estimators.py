@@ -17,6 +17,7 @@ from calibrant._typing import Array, Floats
 from calibrant.core import conventions
 from calibrant.core.curves import isotonic_curve, kde_curves, local_curve, smooth_error
 from calibrant.core.inputs import Forecast, check_names
+from calibrant.core.kernels import laplace_sum
 from calibrant.core.pool import cumulative_extent
 from calibrant.core.tables import Bins, Table, value_table
 from calibrant.errors import input_error
@@ -41,7 +42,9 @@ class Estimator:
 
     def fill(self, forecast: Forecast, view: View) -> State:
         """Return one exact table per group."""
-        return tuple(value_table(pairs) for pairs in view.groups(forecast))
+        if view.grouped:
+            return tuple(value_table(pairs) for pairs in view.groups(forecast))
+        return (forecast.keep(("values", view), lambda: value_table(view.pairs(forecast))),)
 
     def state(self, table: Table) -> State:
         """Return the state that `power` finishes, from one table of a single group."""
@@ -277,27 +280,6 @@ class Kernel(Estimator):
     def table_power(self, table: Table, norm: float) -> Floats:  # noqa: ARG002 -- has no norm
         """Return the root of the kernel double sum."""
         return np.sqrt(np.maximum(laplace_sum(table.score, table.wt - table.ws, self.width), 0.0)) / table.total
-
-
-def laplace_sum(score: Floats, d: Floats, width: float) -> Floats:
-    """Return Σ_ij d_i d_j exp(−|s_i − s_j|/width) for sorted scores (last axis of `d`), exactly in O(n)."""
-    span = 30.0 * width  # within a span exp(s/width) stays below e³⁰: no loss of digits
-    carry: Floats = np.zeros(d.shape[:-1])
-    total: Floats = np.zeros(d.shape[:-1])
-    previous = start = 0
-    while start < len(score):
-        origin = float(score[start])
-        stop = len(score) if score[-1] <= origin + span else int(np.searchsorted(score, origin + span, side="right"))
-        growth = np.exp((score[start:stop] - origin) / width)
-        part = d[..., start:stop]
-        carry = carry * math.exp(-(origin - float(score[previous])) / width)
-        running = (
-            carry[..., None] + np.cumsum(part * growth, axis=-1)
-        ) / growth  # Σ_{j ≤ i} d_j e^{−(s_i − s_j)/width}
-        total = total + (part * (2.0 * running - part)).sum(axis=-1)
-        carry = running[..., -1]
-        previous, start = stop - 1, stop
-    return total
 
 
 @dataclass(frozen=True)
