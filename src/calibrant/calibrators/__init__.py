@@ -34,6 +34,7 @@ CALIBRATORS = {
     "GaussianProcessCalibration": "gaussian_process",
     "Compose": "compose",
     "Ensemble": "ensemble",
+    "AutoCalibrator": "auto",
 }
 #: What else this package exports: the base class and the wrapper for ordinary features.
 OTHERS = {"Calibrator": "_base", "CalibratedClassifier": "classifier"}

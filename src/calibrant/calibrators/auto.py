@@ -1,0 +1,209 @@
+"""The automatic repair: a cross-fitted league, a pool of its best, and a guard that doing nothing is not better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._judging import judge
+from calibrant.calibrators._league import Crossing, Entry, allowed, default_entries, entry_of, n_repeats, sample_rows
+from calibrant.calibrators._pool import Pool
+from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._scores import Scores, View, pool_rows
+from calibrant.core.inputs import check_rng
+from calibrant.errors import input_error
+from calibrant.scores.rules import ProperScore, as_score
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class AutoCalibrator(Calibrator):
+    """Try many methods on held-out rows, ship a pool of the best, and never one worse than doing nothing.
+
+    Every candidate, doing nothing among them, forecasts rows it was not fitted on. The final map is a
+    cross-validated mixture of the candidates, drawn towards doing nothing as far as the gain is within
+    noise. It explains itself in `league_` and `reason_`.
+
+    Parameters
+    ----------
+    criterion : {"nll", "brier", "spherical", "rps"} or ProperScore, default "nll"
+        Proper score that decides.
+    preserve : {"argmax", "order"}, optional
+        Use only methods that keep the predicted class, or the ranking of all classes.
+    candidates : sequence of short names or calibrators, optional
+        The field; doing nothing always takes part. Default: the methods that earned their place, see Notes.
+    max_fit_seconds : float, optional
+        Leave out candidates that would take longer together, simplest first. The only option that makes a
+        result depend on the machine.
+    mixture : bool, default True
+        False ships one method: the simplest within one standard error of the best.
+    cv : int, default 5
+        Folds; drawn twice below 2 000 rows.
+    fast : bool, default False
+        Four candidates, three folds on a sample of the rows: about a tenth of the time.
+    rng : None, int or Generator, default 0
+        Draws the folds. They depend on the content of the rows, not on their order.
+    space : {"proba", "logit"}, default "proba"
+        What X holds.
+    classes : array-like, optional
+        Labels in column order, when y holds labels instead of column indices.
+
+    Attributes
+    ----------
+    best_ : Calibrator
+        The fitted map that is shipped: one method or a pool.
+    league_ : polars.DataFrame
+        One row per candidate, best first: held-out score, gain over doing nothing with its standard error and
+        95 % interval, whether it keeps the predicted class, its share in the shipped map, seconds.
+    reason_ : str
+        The choice in one sentence.
+
+    Notes
+    -----
+    Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
+    multiclass isotonic and, up to 30 classes, Dirichlet with two strengths of penalty. A linear and a log-linear
+    pool are compared on rows that neither the members nor the weights have seen; with gain g and standard
+    error s over doing nothing, the pool gets the share 1 − (s/g)² and the input the rest; nothing is changed when
+    g ≤ s. One method is named `best` in the table by the one-standard-error rule: the simplest whose paired
+    difference to the best is within noise. The floor under exact zeros is fitted once per fold and shared.
+    Probabilities of the truth count as at least 1e-15 in the score. Up to 2 million scores take part in the league; the
+    final map is fitted on all rows. How to choose by hand [1]_: accuracy must stay → order-preserving or ensemble
+    temperature; many rows and accuracy may change → structured matrix; unknown shape of the error and many rows →
+    isotonic, never with few.
+
+    References
+    ----------
+    .. [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, appendix G (guidelines).
+    .. [2] Breiman, Friedman, Olshen & Stone (1984), "Classification and Regression Trees", section 3.4.3 (one
+       standard error).
+    .. [3] Wolpert (1992), "Stacked generalization", Neural Networks 5.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=400)
+    >>> y = (rng.uniform(size=400) < 0.25 + 0.5 * p).astype(int)  # over-confident
+    >>> cal = AutoCalibrator(fast=True).fit(p, y)
+    >>> bool(cal.predict_proba([0.02])[0, 1] > 0.1), cal.league_.columns[:3]
+    (True, ['method', 'cv_score', 'gain'])
+    """
+
+    short_name = "auto"
+    title = "Automatic choice"
+    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, appendix G; Wolpert (1992), Stacked generalization"
+    when = (
+        "When you want the best probabilities without choosing: it tries many methods on held-out rows and says "
+        "what it found. Not when the map must have few parameters; then name one method."
+    )
+    may_saturate = True
+    view: ClassVar[View] = "raw"
+    state: ClassVar[tuple[str, ...]] = ("best_", "records_", "reason_")
+
+    best_: Calibrator
+    records_: list[dict[str, Any]]
+    reason_: str
+    _tell: Callable[[int, int], None] | None = None
+
+    def __init__(
+        self, criterion: str | ProperScore = "nll", *, preserve: Literal["argmax", "order"] | None = None,
+        candidates: Sequence[str | Calibrator] | None = None, max_fit_seconds: float | None = None,
+        mixture: bool = True, cv: int = 5, fast: bool = False, rng: RNG = 0, space: Space = "proba",
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.preserve = preserve
+        self.candidates = candidates
+        self.max_fit_seconds = max_fit_seconds
+        self.mixture = mixture
+        self.cv = cv
+        self.fast = fast
+        self.rng = rng
+        self.space = space
+        self.classes = classes
+
+    @classmethod
+    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # a member may grow with the rows
+        """Return inf: a member may grow with the rows."""
+        return float("inf")
+
+    @property
+    def can_export(self) -> bool:
+        """Whether the shipped map can run elsewhere."""
+        return self.best_.can_export
+
+    @property
+    def league_(self) -> pl.DataFrame:
+        """The table of the league, best first."""
+        import polars as pl
+
+        return pl.DataFrame(self.records_, infer_schema_length=None)
+
+    def watch(self, tell: Callable[[int, int], None] | None) -> Self:
+        """Call `tell(done, total)` after every fit of the next `fit`; returns self."""
+        self._tell = tell
+        return self
+
+    def _check_options(self, caller: str) -> None:
+        super()._check_options(caller)
+        as_score(self.criterion, caller)
+        if self.preserve not in (None, "argmax", "order"):
+            raise input_error("preserve", caller, "be 'argmax', 'order' or None", repr(self.preserve), "leave it out")
+        if not (isinstance(self.cv, int) and not isinstance(self.cv, bool) and self.cv >= 2):
+            raise input_error("cv", caller, "be a whole number of at least 2", repr(self.cv), "use 5")
+        if self.max_fit_seconds is not None and not self.max_fit_seconds > 0:
+            raise input_error("max_fit_seconds", caller, "be positive", repr(self.max_fit_seconds), "leave it at None")
+
+    # -- fit ----------------------------------------------------------------------------------
+
+    def _entries(self) -> list[Entry]:
+        from calibrant.calibrators import by_short_name
+        from calibrant.calibrators.identity import Identity
+
+        k = self.n_classes_
+        if self.candidates is None:
+            entries = default_entries(k, fast=self.fast)
+        else:
+            parts = [by_short_name(c)() if isinstance(c, str) else c for c in self.candidates]
+            entries = sorted((entry_of(part, k) for part in parts), key=lambda entry: entry.size)
+            if not any(type(part) is Identity for part in parts):
+                entries = [entry_of(Identity(), k), *entries]
+        return allowed(entries, self.preserve)
+
+    def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
+        caller = f"{type(self).__name__}.fit"
+        scores, codes, weights = pool_rows(scores, codes, weights)
+        rng = check_rng(self.rng, caller)
+        most = sample_rows(scores.n, self.n_classes_, rng, fast=self.fast)
+        cv = min(self.cv, 3) if self.fast else self.cv
+        whole = Crossing(self._entries(), scores, codes, weights, space=self.space, rng=rng, caller=caller)
+        league = Crossing(
+            whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, cv=cv, rng=rng,
+            caller=caller, tell=self._tell, repeats=1 if self.fast else n_repeats(float(weights.sum())),
+        )
+        if len(league.splits) < 2:  # one row: nothing can be held out
+            self.best_, self.records_ = whole.fit(whole.entries[0], slice(None), 0.0), []
+            self.reason_ = "no change: too few rows to hold any out"
+            return
+        held = league.run(self.max_fit_seconds)
+        verdict = judge(held, league.entries, as_score(self.criterion, caller), mixture=self.mixture)
+        floor = whole.floor(slice(None))
+        shares = verdict.shares
+        used = [i for i in range(len(shares)) if shares[i] > 0]
+        fitted = whole.fit_all([league.entries[i] for i in used], floor)
+        pool = fitted[0] if len(used) == 1 and verdict.kind == "linear" else Pool.of(fitted, shares[used], verdict.kind)
+        if 0 < verdict.trust < 1:
+            nothing = whole.fit(league.entries[0], slice(None), 0.0)
+            pool = Pool.of([nothing, pool], np.array([1 - verdict.trust, verdict.trust]), "linear")
+        self.best_, self.records_, self.reason_ = pool, verdict.records, verdict.reason
+        self._tell = None
+
+    def _predict(self, x: Floats) -> Floats:
+        return self.best_.apply_block(x)
+
+    def _map(self, graph: Graph, x: Node) -> Node:
+        return self.best_.describe(graph, x)
