@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.calibrators._scores import Scores
+from calibrant.calibrators._scores import Scores, folds, pool_rows
 from calibrant.errors import ConvergenceWarning
 
 if TYPE_CHECKING:
     from calibrant.calibrators._base import Calibrator
 
 #: log10 of the uniform shares tried first; the best bracket is then refined.
-GRID = np.array([-9.0, -7.0, -5.5, -4.5, -3.5, -2.5, -1.5, -0.5])
+GRID = np.array([-9.0, -7.0, -5.5, -4.5, -3.5, -2.5, -1.5, -0.7, -0.05])
+#: Up to this many free numbers the loss on the calibration rows themselves is compared; richer maps would use
+#: the floor to overfit (an exact zero marks a row), so they are compared on held-out halves.
+FEW = 3
 
 
 def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
     """Return the uniform share w with the least calibration loss of the whole fitted map.
 
-    p ↦ (1 − w)·p + w/K keeps the order of the classes and is one-to-one. The profile loss over w is
-    searched on a grid in log10 w and refined by golden section in the best bracket.
+    p ↦ (1 − w)·p + w/K keeps the order of the classes and is one-to-one. The profile loss over w
+    (two-fold cross-validated for maps of more than three numbers) is searched on a grid in log10 w and
+    refined by golden section in the best bracket.
     """
     seen: dict[float, float] = {}
+    splits: list[tuple[Any, Any]] = [(slice(None), slice(None))]
+    if calibrator.n_parameters(scores.n_classes) > FEW:
+        scores, codes, weights = pool_rows(scores, codes, weights)
+        if scores.n > 1:
+            splits = list(folds(codes, 2, 0, type(calibrator).__name__))
 
     def loss(exponent: float) -> float:
         key = round(float(exponent), 6)
@@ -33,8 +42,10 @@ def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: F
             lifted = scores.with_floor(calibrator.floor_, calibrator.smallest_)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit speaks
-                calibrator._fit_at_floor(lifted, codes, weights)
-            seen[key] = calibration_loss(calibrator, lifted, codes, weights)
+                seen[key] = 0.0
+                for fit, held in splits:
+                    calibrator._fit_at_floor(lifted.rows(fit), codes[fit], weights[fit])
+                    seen[key] += calibration_loss(calibrator, lifted.rows(held), codes[held], weights[held])
         return seen[key]
 
     best = int(np.argmin([loss(exponent) for exponent in GRID]))
@@ -52,7 +63,7 @@ def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: F
 
 
 def calibration_loss(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
-    """Weighted mean loss of a fitted map on scores in its view, by its `loss` option or default."""
+    """Return the weighted sum of losses of a fitted map on scores in its view, by its `loss` option or default."""
     squared = getattr(calibrator, "loss", calibrator.default_loss) == "brier"
     total = 0.0
     for rows in scores.chunks():
@@ -65,4 +76,4 @@ def calibration_loss(calibrator: Calibrator, scores: Scores, codes: Ints, weight
             with np.errstate(divide="ignore"):
                 row_loss = -np.log(truth)
         total += float(weights[rows] @ row_loss)
-    return total / float(weights.sum())
+    return total
