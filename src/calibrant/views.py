@@ -205,6 +205,10 @@ class Classwise(View):
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Collect all classes in one walk over the matrix."""
+        found: Bins = forecast.keep(("classwise", self.threshold, m), lambda: self._width_bins(forecast, m))
+        return found
+
+    def _width_bins(self, forecast: Forecast, m: int) -> Bins:
         k = forecast.n_classes
         offsets = (np.arange(k) * m).astype(np.int64)
 
@@ -307,6 +311,10 @@ class Entropy(View):
 
 def entropies(forecast: Forecast) -> Floats:
     """Return −Σ p log p of each row in nats, with 0·log 0 = 0."""
+    return np.asarray(forecast.keep("entropies", lambda: _entropies(forecast)))
+
+
+def _entropies(forecast: Forecast) -> Floats:
     out = np.empty(forecast.n)
 
     def visit(rows: slice) -> None:

@@ -6,7 +6,7 @@ in which rounding, row scaling and softmax have been applied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -253,6 +253,13 @@ class Forecast:
         self._top: Ints | None = None
         self._top_score: Array | None = None
         self._hit: Bools | None = None
+        self._kept: dict[Any, Any] = {}
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives, computed once: the measures of one panel share sorts and sums."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     @property
     def n(self) -> int:
