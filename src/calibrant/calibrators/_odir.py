@@ -109,6 +109,8 @@ def choose_penalty(x: Floats, codes: Ints, weights: Floats, n_folds: int, rng: A
         _Fold(x[fit], codes[fit], weights[fit], x[held], codes[held], weights[held])
         for fit, held in folds(codes, n_folds, rng, caller) if len(fit) and len(held)
     ]
+    if not splits:  # a single row says nothing about the penalty: the strongest
+        return float(LAMBDAS[0]), STRONGER[-1], []
     total = float(sum(split.held_weights.sum() for split in splits))
     tried: list[tuple[float, float, float]] = []
 

@@ -31,7 +31,7 @@ def check_calibrator(calibrator: Any, *, rng: int = 0) -> None:
 
     Notes
     -----
-    Checks declarations, cloning, the simplex on hostile input (ten rows, separable and absent classes,
+    Checks declarations, cloning, the simplex on hostile input (ten rows or one, separable and absent classes,
     exact 0 and 1, repeated rows, zero weights), weights = repetition, row order, float32 = float64,
     one binary column = two, labels, declared argmax / order / injectivity / saturation, refusal of bad
     input, untouched arguments, pickling, and that saved and exported maps agree.
@@ -121,6 +121,7 @@ def check_hostile_input(calibrator: Any, rng: np.random.Generator) -> None:
     cases: dict[str, tuple[Array, Array, Array | None]] = {}
     logits, y = _simulate(rng, 10, 3)
     cases["ten rows"] = softmax(logits), y, None
+    cases["one row"] = softmax(logits[:1]), y[:1], None
     logits, y = _simulate(rng, 60, 3)
     x = softmax(logits)
     cases["separable"] = x, x.argmax(axis=1), None
