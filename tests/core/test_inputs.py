@@ -139,3 +139,20 @@ def test_pairs():
         forecast.block(slice(0, 2))
     with pytest.raises(InputError, match="row 1"):
         check_pairs([1, 0], [0.9, 1.4], caller="test")
+
+
+def test_other_rows_and_other_outcomes_keep_nothing_of_the_old_ones():
+    """Sums kept by one forecast must not answer for its parts or for resampled labels."""
+    from calibrant.metrics.ks import MEASURE as KS
+
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 200)
+    y = rng.integers(0, 3, 200)
+    forecast = check_forecast(y, p, caller="test")
+    whole = KS.build().value(forecast)
+    part = KS.build().value(forecast.take(np.arange(50)))
+    assert part == KS.build().value(check_forecast(y[:50], p[:50], caller="test"))
+    other = rng.integers(0, 3, 200)
+    swapped = KS.build().value(forecast.with_codes(other))
+    assert swapped == KS.build().value(check_forecast(other, p, caller="test"))
+    assert len({whole, part, swapped}) == 3

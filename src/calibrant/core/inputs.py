@@ -378,6 +378,7 @@ class Forecast:
         """Return the same forecasts with other outcomes (resampled labels); nothing is checked or copied again."""
         other = copy(self)
         other.codes = codes
+        other._kept = {}  # what was kept belongs to the old outcomes
         other._hit = None if self.matrix is not None else codes.astype(bool)
         for derived in ("true_score", "true_log_score"):
             other.__dict__.pop(derived, None)
