@@ -1,0 +1,232 @@
+"""The frame of a study: a grid of cells, one function that works on a cell, results as a table.
+
+A cell's random numbers depend on the seed and the cell alone, so neither the number of processes nor a kill in the
+middle changes a result. Finished cells are written aside and renamed; a study that was stopped goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array
+from calibrant.core.parallel import cores
+from calibrant.core.results import Record
+from calibrant.errors import FileError, MissingExtraError, input_error
+
+__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "run_study", "write_text"]
+
+SCHEMA = 1
+#: Parameters of one cell: plain values only, they name its checkpoint.
+Cell = dict[str, Any]
+#: One line of a study's table.
+Row = dict[str, Any]
+#: Called with (cells done, all cells, what was finished last).
+Tell = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What is to be done: a worker, its cells, and the arrays every cell sees.
+
+    Parameters
+    ----------
+    name : str
+        Name of the files.
+    worker : callable (cell, arrays, rng) -> list of rows
+        A function of a module (processes must be able to import it).
+    cells : tuple of dict
+        The grid; plain values.
+    arrays : mapping of arrays
+        Handed to every call.
+    seed : int
+        Fixes all random numbers.
+    """
+
+    name: str
+    worker: Callable[[Cell, Mapping[str, Array], np.random.Generator], list[Row]]
+    cells: tuple[Cell, ...]
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Everything that decides the numbers, as plain values."""
+        return {
+            "schema": SCHEMA, "study": self.name, "seed": self.seed, "cells": [cell_key(cell) for cell in self.cells],
+            "arrays": {name: _digest(value) for name, value in sorted(self.arrays.items())},
+        }
+
+
+def cell_key(cell: Cell) -> str:
+    """Return the cell as text, the same for equal cells."""
+    return json.dumps(cell, sort_keys=True)
+
+
+def _digest(array: Array) -> str:
+    values = np.ascontiguousarray(array)
+    head = f"{values.dtype.str}{values.shape}".encode()
+    return hashlib.sha256(head + values.tobytes()).hexdigest()[:16]
+
+
+def cell_rng(study: Study, cell: Cell) -> np.random.Generator:
+    """Return the generator of a cell: seed and cell decide it, the order of work does not."""
+    return np.random.default_rng([study.seed, zlib.crc32(cell_key(cell).encode())])
+
+
+def _work(study: Study, cell: Cell) -> list[Row]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        return study.worker(cell, study.arrays, cell_rng(study, cell))
+
+
+def run_study(
+    study: Study, *, folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None
+) -> list[Row]:
+    """Run (or resume) a study and return its rows in the order of the cells.
+
+    Parameters
+    ----------
+    study : Study
+        What to do.
+    folder : path, optional
+        Where finished cells are kept; the same study goes on there, another one is refused.
+    jobs : int or None, default 1
+        Processes (None: one per core). More than one needs a script that can be imported (``if __name__ == …``);
+        no number depends on it.
+    progress : callable, optional
+        Told (done, all, cell) after every cell.
+    """
+    if jobs is not None and jobs < 1:
+        raise input_error("jobs", "run_study", "be at least 1 (or None for all cores)", repr(jobs), "use 1")
+    place = None if folder is None else _claim(Path(folder), study)
+    found: dict[int, list[Row]] = {}
+    for i, cell in enumerate(study.cells):
+        saved = None if place is None else _read(place / _file_name(cell))
+        if saved is not None:
+            found[i] = saved
+    todo = [i for i in range(len(study.cells)) if i not in found]
+    if progress is not None:
+        progress(len(found), len(study.cells), "")
+    for i, rows in _finish(study, todo, min(cores(jobs), max(len(todo), 1))):
+        found[i] = rows
+        if place is not None:
+            write_text(place / _file_name(study.cells[i]), json.dumps({"schema": SCHEMA, "rows": rows}))
+        if progress is not None:
+            progress(len(found), len(study.cells), cell_key(study.cells[i]))
+    return [row for i in range(len(study.cells)) for row in found[i]]
+
+
+def _finish(study: Study, todo: list[int], jobs: int) -> Iterator[tuple[int, list[Row]]]:
+    if jobs < 2 or len(todo) < 2:
+        for i in todo:
+            yield i, _plain(_work(study, study.cells[i]))
+        return
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
+        waiting: dict[Future[list[Row]], int] = {pool.submit(_work, study, study.cells[i]): i for i in todo}
+        while waiting:
+            ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ended:
+                yield waiting.pop(future), _plain(future.result())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _plain(rows: list[Row]) -> list[Row]:
+    """Return plain numbers: what a checkpoint gives back must equal what was computed."""
+    out = []
+    for row in rows:
+        out.append({key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()})
+    return out
+
+
+def _file_name(cell: Cell) -> str:
+    return hashlib.sha256(cell_key(cell).encode()).hexdigest()[:16] + ".json"
+
+
+def _claim(folder: Path, study: Study) -> Path:
+    """Take the folder for this study; refuse the cells of another."""
+    cells = folder / f"{study.name}-cells"
+    cells.mkdir(parents=True, exist_ok=True)
+    plan, here = cells / "plan.json", json.dumps(study.plan, sort_keys=True)
+    if plan.exists() and plan.read_text(encoding="utf-8") != here:
+        raise FileError(
+            f"{cells} holds the cells of another study (other data, seed or settings). "
+            "Hint: choose a new folder, or delete this one."
+        )
+    write_text(plan, here)
+    return cells
+
+
+def _read(path: Path) -> list[Row] | None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    rows: list[Row] | None = document.get("rows") if document.get("schema") == SCHEMA else None
+    return rows
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write aside and rename: a kill leaves no half-written file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult(Record):
+    """A study's table, what it shows in one sentence, and what its figure draws (panel -> series -> values)."""
+
+    name: str
+    rows: tuple[Row, ...]
+    finding: str
+    curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def to_frame(self) -> Any:
+        """Return the table as a Polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(list(self.rows), infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {"schema": SCHEMA, "study": self.name, "finding": self.finding, "rows": list(self.rows)}
+
+    def __str__(self) -> str:
+        from calibrant.studies.writing import text_table
+
+        return f"{text_table(self.rows)}\n\n{self.finding}"
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write NAME.parquet, NAME.csv, NAME.json and, with matplotlib, NAME.svg and NAME.png; return the paths."""
+        from calibrant.studies.drawing import draw_panels
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        frame = self.to_frame()
+        written = [folder / f"{self.name}{suffix}" for suffix in (".parquet", ".csv", ".json")]
+        for path, write in zip(written[:2], (frame.write_parquet, frame.write_csv), strict=True):
+            aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+            write(aside)
+            aside.replace(path)
+        write_text(written[2], json.dumps(self.to_dict(), indent=1, ensure_ascii=False))
+        if self.curves:
+            try:
+                written += [draw_panels(self.curves, folder / f"{self.name}{s}", self.name) for s in (".svg", ".png")]
+            except MissingExtraError:
+                return written
+        return written

@@ -1,0 +1,178 @@
+"""How errors and improvements move with the size of the test set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from calibrant._typing import Array, ArrayLike, Space
+from calibrant.studies.arrays import build, forecast_of, log_sizes, pack, repeats_for
+from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+
+__all__ = ["GRUBER", "sample_size"]
+
+#: The estimators of Gruber & Buettner (2022), figures 1, 3, 5-7: name -> measure.
+GRUBER: dict[str, str] = {
+    "RBS": "rbs",
+    "ECE": "ece",
+    "TCE₂ 100 bins": "tce:n_bins=100",
+    "TCE₂ 15 bins, debiased": "tce:bins=mass,debias=True",
+    "CWCE₂ 15 bins": "cwce",
+    "CWCE₂ 100 bins": "cwce:n_bins=100",
+    "KDE TCE₂": "kde:norm=2",
+    "KS": "ks",
+}
+#: Rows of predictions a cell works through: small enough to balance two cores, large enough to hide their start.
+_CELL_ROWS = 400_000
+
+
+def sample_size(
+    y_true: ArrayLike, y_proba: ArrayLike, after: ArrayLike | None = None, *,
+    measures: Mapping[str, str] | Iterable[str] | None = None, sizes: Iterable[int] | None = None,
+    repeats: int = 10_000, space: Space = "proba", after_space: Space = "proba", pairs: bool = False,
+    seed: int = 0, folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+) -> StudyResult:
+    """Measure subsamples of growing size, drawn without replacement, and compare with the whole set.
+
+    Parameters
+    ----------
+    y_true, y_proba : array-like
+        The test set.
+    after : array-like, optional
+        The same rows after a repair: the study then also follows the improvement.
+    measures : mapping or iterable, optional
+        Title -> measure (``"tce:n_bins=100"``), or measures; default those of Gruber & Buettner (2022).
+    sizes : iterable of int, optional
+        Default ten sizes from 100 to n, equally spaced in logarithms.
+    repeats : int, default 10000
+        Draws of the smallest size; larger sizes get fewer, as published (…, 144, 1).
+    space, after_space, pairs
+        What the forecasts hold; `pairs` for (correct, confidence).
+    seed, folder, jobs, progress
+        As in `run_study`.
+
+    Returns
+    -------
+    StudyResult
+        Rows: size, measure, mean, standard deviation over draws, relative = mean over value of the whole set, the
+        mean of the square, and the same for the change before − after.
+
+    References
+    ----------
+    [1] Gruber & Buettner (2022), "Better Uncertainty Calibration via Proper Scores", NeurIPS, section 5.
+    """
+    arrays = pack(y_true, y_proba, "sample_size", space=space, pairs=pairs)
+    if after is not None:
+        arrays |= pack(y_true, after, "sample_size", space=after_space, pairs=pairs, name="after ")
+    n = len(next(iter(arrays.values())))
+    wanted = log_sizes(n) if sizes is None else sorted({min(int(size), n) for size in sizes})
+    specs = _specs(measures, pairs)
+    cells: list[Cell] = []
+    for size, count in zip(wanted, repeats_for(len(wanted), repeats), strict=True):
+        parts = max(1, round(size * count / _CELL_ROWS))
+        share = np.diff(np.rint(np.linspace(0, count, parts + 1)).astype(int))
+        cells += [
+            {"n": size, "part": part, "repeats": int(share[part]), "measures": specs} for part in range(parts)
+        ]
+    study = Study("sample-size", _subsamples, tuple(cells), arrays, seed)
+    parts_found = run_study(study, folder=folder, jobs=jobs, progress=progress)
+    rows = _collect(parts_found)
+    return StudyResult("sample-size", tuple(rows), _finding(rows), _curves(rows))
+
+
+def _specs(measures: Mapping[str, str] | Iterable[str] | None, pairs: bool) -> dict[str, str]:
+    if measures is None:
+        return {k: v for k, v in GRUBER.items() if not pairs or build(v).top_label_only}
+    return dict(measures) if isinstance(measures, Mapping) else {name: name for name in measures}
+
+
+def _subsamples(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator) -> list[Row]:
+    """Draw subsamples of one size and sum up every measure, before and after."""
+    recipes = {name: build(spec) for name, spec in cell["measures"].items()}
+    forecasts = [forecast_of(arrays, "sample_size")]
+    if any(name.startswith("after ") for name in arrays):
+        forecasts.append(forecast_of(arrays, "sample_size", "after "))
+    for forecast in forecasts:  # once, so that subsamples take it along
+        _ = forecast.top_score, forecast.hit
+    n, size = forecasts[0].n, cell["n"]
+    values = np.empty((cell["repeats"], len(forecasts), len(recipes)))
+    for i in range(cell["repeats"]):
+        chosen = np.sort(rng.choice(n, size, replace=False, shuffle=False)) if size < n else np.arange(n)
+        for j, forecast in enumerate(forecasts):
+            part = forecast.take(chosen)
+            values[i, j] = [recipe.value(part) for recipe in recipes.values()]
+    rows = []
+    for k, name in enumerate(recipes):
+        before = values[:, 0, k]
+        row: Row = {"n": size, "measure": name, "repeats": cell["repeats"], "sum": before.sum(),
+                    "squares": (before**2).sum()}
+        if len(forecasts) == 2:
+            change, square = before - values[:, 1, k], before**2 - values[:, 1, k] ** 2
+            row |= {"change_sum": change.sum(), "change_squares": (change**2).sum(), "square_change_sum": square.sum()}
+        rows.append(row)
+    return rows
+
+
+def _collect(parts: list[Row]) -> list[Row]:
+    """Join the parts of each size; compare with the whole set."""
+    sums: dict[tuple[int, str], dict[str, float]] = {}
+    for part in parts:
+        here = sums.setdefault((part["n"], part["measure"]), {})
+        for key, value in part.items():
+            if key not in ("n", "measure"):
+                here[key] = here.get(key, 0.0) + value
+    largest = max(size for size, _ in sums)
+    rows = []
+    for (size, name), total in sums.items():
+        count, whole = total["repeats"], sums[largest, name]
+        mean = total["sum"] / count
+        row: Row = {
+            "n": size, "measure": name, "repeats": int(count), "mean": mean,
+            "std": float(np.sqrt(max(total["squares"] / count - mean**2, 0.0))),
+            "relative": _ratio(mean, whole["sum"] / whole["repeats"]), "mean_square": total["squares"] / count,
+            "relative_square": _ratio(total["squares"] / count, whole["squares"] / whole["repeats"]),
+        }
+        if "change_sum" in total:
+            change = total["change_sum"] / count
+            row |= {
+                "change": change, "change_std": float(np.sqrt(max(total["change_squares"] / count - change**2, 0.0))),
+                "relative_change": _ratio(change, whole["change_sum"] / whole["repeats"]),
+                "square_change": total["square_change_sum"] / count,
+                "relative_square_change": _ratio(
+                    total["square_change_sum"] / count, whole["square_change_sum"] / whole["repeats"]
+                ),
+            }
+        rows.append(row)
+    return rows
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else float("nan")
+
+
+def _finding(rows: list[Row]) -> str:
+    small = min(row["n"] for row in rows)
+    whole = max(row["n"] for row in rows)
+    first = [row for row in rows if row["n"] == small]
+    worst = max(first, key=lambda row: abs(row["relative"] - 1.0))
+    best = min(first, key=lambda row: abs(row["relative"] - 1.0))
+    return (
+        f"At {small} rows {worst['measure']} reads {worst['relative']:.2f} times its value at {whole} rows; "
+        f"{best['measure']} reads {best['relative']:.2f} times."
+    )
+
+
+def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
+    names = list(dict.fromkeys(row["measure"] for row in rows))
+    panels = {"error": "mean", "relative to the whole set": "relative"}
+    if "change" in rows[0]:
+        panels |= {"improvement": "change"}
+    curves = {}
+    for title, key in panels.items():
+        panel: dict[str, list[float]] = {"n": [float(row["n"]) for row in rows if row["measure"] == names[0]]}
+        for name in names:
+            panel[name] = [row[key] for row in rows if row["measure"] == name]
+        curves[title] = panel
+    return curves
