@@ -5,6 +5,7 @@ The rule of `core.edges` is written here once more, as an expression; tests hold
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array
-from calibrant.core.edges import PARTS, SLACK
+from calibrant.core.edges import FINE, PARTS, SLACK
 from calibrant.core.tables import Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.columns import Columns, find_columns
@@ -22,7 +23,7 @@ from calibrant.engines.summary import Summary
 from calibrant.errors import InputError, input_error
 from calibrant.views import ClassK, Classwise, Entropy, Pooled, TopLabel, View
 
-__all__ = ["cell_expression", "summarize"]
+__all__ = ["cell_expression", "summarize", "top_bins", "top_table"]
 
 _KEY, _GROUP = "__key", "__group"
 
@@ -35,8 +36,8 @@ def cell_expression(score: nw.Expr, grid: int) -> nw.Expr:
     """
     cell = bin_expression(score, grid)
     distance = nw.when(cell < 1).then(score).otherwise(1.0 - score)
-    octave = distance.clip(lower_bound=2.0**-80).log(2.0)  # no logarithm of 0: −80 octaves are clipped to rank 0
-    depth = (((octave + 64.0) * 16.0 + 1e-6).floor() + 1.0).clip(0.0, PARTS - 1.0)
+    sixteenths = distance.clip(lower_bound=2.0**-80).log() * (16.0 / math.log(2.0))  # no logarithm of 0
+    depth = (sixteenths + (16.0 * 64.0 + 1e-6 + 1.0)).floor().clip(0.0, PARTS - 1.0)
     part = nw.when(cell < 1).then(depth).otherwise(nw.when(cell > grid - 1.5).then(PARTS - 1.0 - depth).otherwise(0.0))
     return (cell * float(PARTS) + part).cast(nw.Int32)
 
@@ -140,6 +141,28 @@ def _summarize_columns(
             target = whole if model is whole else parts.setdefault(key, model.empty())
             reader(target, chunk)
     return Slices(whole, columns.by, parts)
+
+
+def top_table(frame: Any, layout: Layout | None = None) -> Table:
+    """Return the fine top-label cells of a frame and nothing else: one query."""
+    (chunk, prepared) = _one_query(frame, layout, lambda score: cell_expression(score, FINE))
+    return _table(chunk, FINE, prepared.weighted, TopLabel())
+
+
+def top_bins(frame: Any, n_bins: int = 15, layout: Layout | None = None) -> Bins:
+    """Return the top-label bins of a frame and nothing else: what the ECE alone needs, one query."""
+    chunk, prepared = _one_query(frame, layout, lambda score: bin_expression(score, n_bins).cast(nw.Int32))
+    out = np.zeros((3, 1, n_bins))
+    out[:, 0, chunk[_KEY]] = [chunk["w" if prepared.weighted else "n"], chunk["ws"], chunk["wt"]]
+    return Bins(*out)
+
+
+def _one_query(frame: Any, layout: Layout | None, key: Any) -> tuple[dict[str, Array], rows.Rows]:
+    table = nw.from_native(frame)
+    prepared = rows.prepare(table, find_columns(table.collect_schema(), layout or Layout()), False)
+    keyed = prepared.top(()).with_columns(key(nw.col(rows.SCORE)).alias(_KEY))
+    (result,) = _collect([_aggregate(keyed, [_KEY], prepared.weighted, TopLabel())])
+    return next(iter(_split(result, ())))[1], prepared
 
 
 def _queries(prepared: rows.Rows, model: Summary, by: tuple[str, ...]) -> Iterable[tuple[Any, Any]]:
