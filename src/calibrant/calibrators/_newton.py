@@ -90,7 +90,10 @@ def fused_kernel(scores: Scores) -> Callable[..., Sums] | None:
     """Return the compiled twin of `nll_sums` (same numbers) if numba is installed and the matrix is large."""
     if scores.n * scores.n_classes < FUSED_VALUES or find_spec("numba") is None:
         return None
-    from calibrant.calibrators._fused import nll_pass
+    try:
+        from calibrant.calibrators._fused import nll_pass
+    except (ImportError, RuntimeError):  # a numba that does not fit this NumPy, or finds no place for its cache
+        return None
 
     def kernel(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
         return Sums(*nll_pass(np.ascontiguousarray(z), codes, weights, smooth, beta))
