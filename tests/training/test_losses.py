@@ -292,3 +292,18 @@ def test_autocast_keeps_the_reductions_wide():
     value.backward()
     assert value.dtype == torch.float32
     assert torch.isfinite(model.weight.grad).all()
+
+
+@pytest.mark.parametrize("width", [0.005, 0.02, 0.4, 5.0])
+def test_kernel_sums_without_pairs_equal_pairs_and_their_slopes(width):
+    from calibrant.torch.mmce import _KernelSums
+
+    rng = np.random.default_rng(0)
+    score = torch.tensor(np.round(rng.random(50), 2), requires_grad=True)  # with ties
+    b, mix = torch.tensor(rng.normal(size=(50, 2)), requires_grad=True), torch.tensor(rng.normal(size=(2, 2)))
+    slow = b.T @ torch.exp((score[:, None] - score[None, :]).abs() / -width) @ b
+    fast = _KernelSums.apply(score, b, width)
+    assert torch.allclose(fast, slow, rtol=1e-9)
+    slopes = (torch.autograd.grad((mix * sums).sum(), (score, b)) for sums in (fast, slow))
+    for ours, theirs in zip(*slopes, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-8, atol=1e-8)

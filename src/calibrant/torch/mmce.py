@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,8 @@ from calibrant.errors import input_error
 from calibrant.torch.batch import check_batch, check_positive, double, smooth_root
 
 Normalisation = Literal["paper", "official"]
+#: Below this width exp(1/width) is too large to factor the kernel; the pairs are taken one by one.
+MIN_FACTOR_WIDTH = 0.02
 
 
 def mmce_loss(
@@ -45,7 +47,7 @@ def mmce_loss(
     Plain: MMCE² = Σ_ij (c_i − p_i)(c_j − p_j) k(p_i, p_j) / B², pairs i = j included. Weighted, with m correct
     and n wrong rows: Σ_cc (1−p)(1−p')k/m² + Σ_ww p p' k/n² − 2 Σ_cw (1−p) p' k/(mn); a term without rows is 0.
     The root is x/√(x + 10⁻¹²) of x = MMCE²: 0 with finite slope at 0, within 3·10⁻⁷ of √x everywhere. The
-    pair sum is taken in float64, so its rounding never reaches the root's steep part. O(batch²).
+    pair sum is taken in float64, so its rounding never reaches the root's steep part. O(batch·K + batch log batch).
 
     References
     ----------
@@ -65,22 +67,63 @@ def mmce_loss(
     log_proba, top = torch.log_softmax(logits, dim=1).max(dim=1)
     confidence = double(log_proba).exp()
     correct = (top == target).to(confidence.dtype)
-    residual = correct - confidence
-    kernel = torch.exp((confidence[:, None] - confidence[None, :]).abs() / -width)
+    residual = correct - confidence  # 1 − p of correct rows, −p of wrong ones
     if not weighted:
-        return smooth_root(residual @ kernel @ residual / len(residual) ** 2, 1e-12).to(logits.dtype)  # [2] eq. (4)
+        square = _KernelSums.apply(confidence, residual[:, None] / len(residual), width)  # [2] eq. (4)
+        return smooth_root(square.squeeze(), 1e-12).to(logits.dtype)
     wrong = 1 - correct
     m, n = correct.sum(), wrong.sum()
-    good, bad = residual * correct, residual * wrong  # 1 − p of correct rows, −p of wrong ones
-    cc, ww, cw = good @ kernel @ good, bad @ kernel @ bad, good @ kernel @ bad
-    if normalisation == "official":
-        m2, n2, mn = (m * m).clamp_min(1), (n * n).clamp_min(1), (m * n).clamp_min(1)
-        square = cc / m2 / (m * m + 1e-5) + ww / n2 / (n * n + 1e-5) + 2 * cw / mn / (m * n + 1e-5)
-        both = ((m > 0) & (n > 0)).to(square.dtype)
-        return (both * (square.clamp_min(0) + 1e-10).sqrt()).to(logits.dtype)
-    weight = correct / m.clamp_min(1) + wrong / n.clamp_min(1)  # [1]: one root mean embedding per kind of row
-    balanced = residual * weight
-    return smooth_root(balanced @ kernel @ balanced, 1e-12).to(logits.dtype)
+    if normalisation == "paper":
+        balanced = residual * (correct / m.clamp_min(1) + wrong / n.clamp_min(1))  # [1]: each kind of row weighs 1
+        return smooth_root(_KernelSums.apply(confidence, balanced[:, None], width).squeeze(), 1e-12).to(logits.dtype)
+    sums = _KernelSums.apply(confidence, residual[:, None] * torch.stack([correct, wrong], dim=1), width)
+    counts = torch.stack([m, n])
+    pairs = counts[:, None] * counts
+    square = (sums / pairs.clamp_min(1) / (pairs + 1e-5)).sum()  # the cross term holds −p: its sign is in the residual
+    both = ((m > 0) & (n > 0)).to(square.dtype)
+    return (both * (square.clamp_min(0) + 1e-10).sqrt()).to(logits.dtype)
+
+
+class _KernelSums(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
+    """BᵀKB for columns B and K_ij = exp(−|s_i − s_j|/width), with its slope, from sorted scores in O(n log n).
+
+    For s_i ≥ s_j the kernel is exp(−s_i/width)·exp(s_j/width), so running sums replace the pairs. With
+    below_i = Σ_{s_j < s_i} b_j k_ij and above_i alike, ∂/∂B = KB(S + Sᵀ) and
+    ∂/∂s_i = Σ_pq (S + Sᵀ)_pq b_ip (above − below)_iq / width for the incoming slope S; tied scores pull at each other
+    with slope 0, as |x| does at 0.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, score: Tensor, b: Tensor, width: float) -> Tensor:
+        """Return the sums and keep what the slopes need."""
+        if width < MIN_FACTOR_WIDTH:
+            kernel = torch.exp((score[:, None] - score).abs() / -width)
+            product, pull = kernel @ b, (kernel * torch.sign(score - score[:, None])) @ b
+        else:
+            s, order = score.sort()
+            sorted_b, grow = b[order], (s / width).exp()[:, None]
+            low, high = torch.searchsorted(s, s), torch.searchsorted(s, s, right=True)
+            same = _running(sorted_b)
+            below = _running(sorted_b * grow)[low] / grow
+            above = _running((sorted_b / grow).flip(0)).flip(0)[high] * grow
+            product, pull = torch.empty_like(b), torch.empty_like(b)
+            product[order] = below + (same[high] - same[low]) + above
+            pull[order] = above - below
+        ctx.save_for_backward(b, product, pull)
+        ctx.width = width
+        return b.T @ product
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
+        """Return the slopes by score and by column."""
+        b, product, pull = ctx.saved_tensors
+        both = slope + slope.T
+        return ((b @ both) * pull).sum(dim=1) / ctx.width, product @ both, None
+
+
+def _running(values: Tensor) -> Tensor:
+    """Return 0 and the running sums of each column."""
+    return torch.cat([values.new_zeros(1, values.shape[1]), values.cumsum(dim=0)])
 
 
 class MMCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
