@@ -1,0 +1,182 @@
+"""Intervals, tests and comparisons: hand values and small simulations; the large ones are in the slow lane."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import CoverageWarning, InputError
+from calibrant.inference import (
+    classwise_tests,
+    ece_bias,
+    equivalence_test,
+    expected_ece,
+    hosmer_lemeshow_test,
+    sliced_tests,
+    smallest_n,
+    spiegelhalter_test,
+)
+from calibrant.inference.intervals import Moments, mean_ends, wilson
+from calibrant.inference.tests import brownian_excursion
+
+
+def forecasts(n, shift=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.5, 1, n)
+    return rng.random(n) < np.clip(p - shift, 0, 1), p
+
+
+def test_normal_interval_by_hand():
+    y, p = [1, 0, 1, 0], [0.9, 0.2, 0.7, 0.4]
+    rows = np.array([0.02, 0.08, 0.18, 0.32])
+    found = calibrant.interval("brier", y, p, method="normal")
+    half = 3.182446 * rows.std(ddof=1) / 2  # t with three degrees of freedom
+    assert (found.low, found.high) == pytest.approx((max(0, rows.mean() - half), rows.mean() + half), abs=1e-6)
+    assert found.method == "normal"
+
+
+def test_wilson_by_hand():
+    low, high = wilson(0.9, 10, 0.95)
+    z = 1.959964
+    assert low == pytest.approx(((0.9 + z * z / 20) - z * math.sqrt(0.009 + z * z / 400)) / (1 + z * z / 10), abs=1e-6)
+    assert high <= 1
+
+
+def test_hall_reduces_to_normal_without_skewness():
+    moments = Moments(1.0, 0.1, 0.0, 50.0)
+    assert mean_ends(moments, 0.95, skew=True) == mean_ends(moments, 0.95, skew=False)
+    skewed = mean_ends(Moments(1.0, 0.1, 2.0, 50.0), 0.95, skew=True)
+    assert skewed[1] - 1.0 > 1.0 - skewed[0]  # a long right tail: the mean may be larger
+
+
+def test_clusters_widen_the_interval():
+    y, p = forecasts(400)
+    groups = np.repeat(np.arange(40), 10)
+    rows, columns = np.repeat(y[:40], 10), np.repeat(p[:40], 10)
+    plain = calibrant.interval("brier", rows, columns)
+    clustered = calibrant.interval("brier", rows, columns, groups=groups)
+    ratio = (clustered.high - clustered.low) / (plain.high - plain.low)
+    assert ratio == pytest.approx(math.sqrt(10), rel=0.15)
+
+
+def test_bca_agrees_with_hall():
+    y, p = forecasts(500)
+    a, b = calibrant.interval("nll", y, p, method="bca", rng=0), calibrant.interval("nll", y, p)
+    assert (a.low, a.high) == pytest.approx((b.low, b.high), rel=0.05)
+
+
+def test_percentile_warns_and_auto_refuses():
+    y, p = forecasts(300)
+    with pytest.warns(CoverageWarning):
+        calibrant.interval("smece", y, p, method="percentile", n_resamples=20, rng=0)
+    with pytest.raises(InputError, match="percentile"):
+        calibrant.interval("smece", y, p)
+
+
+@pytest.mark.parametrize("name", ["ks", "ece", "tce", "mmce"])
+def test_error_intervals_cover_near_zero_and_far_from_it(name):
+    """120 repeats each: at least 90 % must cover (nominal 95; three standard errors are 6)."""
+    truth = {}
+    for shift in (0.0, 0.1):
+        y, p = forecasts(400_000, shift, 99)
+        truth[shift] = 0.0 if shift == 0 else calibrant.measure(name, y, p)
+    for shift, value in truth.items():
+        inside = [value in calibrant.interval(name, *forecasts(500, shift, seed), rng=seed) for seed in range(120)]
+        assert np.mean(inside) >= 0.90
+
+
+def test_spiegelhalter_by_hand():
+    p, y = np.array([0.6, 0.7, 0.8, 0.6]), np.ones(4)
+    z = ((y - p) * (1 - 2 * p)).sum() / math.sqrt(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
+    found = spiegelhalter_test([1, 1, 1, 1], p)
+    assert found.statistic == pytest.approx(z)
+    assert found.pvalue == pytest.approx(math.erfc(abs(z) / math.sqrt(2)))
+
+
+def test_hosmer_lemeshow_by_hand():
+    y, p = [1, 0, 1, 1, 1, 0], [0.6, 0.6, 0.6, 0.9, 0.9, 0.9]
+    found = hosmer_lemeshow_test(y, p, n_groups=2)
+    expected = (2 - 1.8) ** 2 / (3 * 0.24) + (2 - 2.7) ** 2 / (3 * 0.09)
+    assert found.statistic == pytest.approx(expected)
+    from scipy.stats import chi2
+
+    assert found.pvalue == pytest.approx(chi2.sf(expected, 2))  # held-out data: as many degrees as groups
+
+
+def test_brownian_excursion_by_simulation():
+    rng = np.random.default_rng(0)
+    walks = np.abs(np.cumsum(rng.standard_normal((4000, 1500)), axis=1)).max(axis=1) / 1500**0.5
+    for x in (1.0, 1.5, 2.0):
+        assert brownian_excursion(x) == pytest.approx((walks > x).mean(), abs=0.035)
+    assert brownian_excursion(2.999) == pytest.approx(brownian_excursion(3.001), rel=0.02)
+
+
+@pytest.mark.parametrize("method", ["ks", "skce", "hosmer-lemeshow", "spiegelhalter", "resampling"])
+def test_size_and_power_in_small(method):
+    """100 calibrated samples: at most 12 rejections at 5 %; a clear error is found."""
+    pvalues = [
+        calibrant.test_calibration(*forecasts(200, 0.0, seed), method=method, n_resamples=99, rng=seed).pvalue
+        for seed in range(100)
+    ]
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.12
+    assert calibrant.test_calibration(*forecasts(600, 0.2, 1), method=method, n_resamples=200, rng=0).pvalue < 0.02
+
+
+def test_many_tests_are_corrected():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 2000)
+    y = (rng.random(2000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 2)
+    found = classwise_tests(y, p, rng=0, n_resamples=200)
+    assert min(r.pvalue for r in found.values()) > 0.05
+    yes, score = forecasts(3000, 0.0)
+    part = np.repeat(["a", "b", "c"], 1000)
+    yes = np.where(part == "b", np.random.default_rng(1).random(3000) < score - 0.25, yes)
+    sliced = sliced_tests(yes, score, part, rng=0, n_resamples=200)
+    assert sliced["b"].pvalue < 1e-6
+    assert min(sliced["a"].pvalue, sliced["c"].pvalue) > 0.05
+
+
+def test_equivalence():
+    clear = equivalence_test(*forecasts(20_000), epsilon=0.03, rng=0)
+    assert clear.pvalue < 0.05
+    assert equivalence_test(*forecasts(20_000, 0.1), epsilon=0.03, rng=0).pvalue >= 0.5
+    assert equivalence_test(*forecasts(20_000), epsilon=0.03, error="tce", rng=0).pvalue < 0.05
+
+
+def test_expected_ece_matches_resampling():
+    y, p = forecasts(2000)
+    floor = expected_ece(2000, y, p, calibrated=True)[0]
+    null = calibrant.evaluate(y, p, rng=0)["ece"]
+    assert floor == pytest.approx(null.null_mean, rel=0.05)
+    assert expected_ece([500, 8000], y, p, calibrated=True)[0] == pytest.approx(2 * floor, rel=1e-9)
+    bias = ece_bias(y, p)
+    assert bias.if_calibrated == pytest.approx(floor)
+    n = smallest_n(0.02, y, p)
+    assert expected_ece(n, y, p, calibrated=True)[0] <= 0.01 + 1e-9
+
+
+def test_compare_is_paired_and_knows_injective_maps():
+    y, p = forecasts(3000, 0.1)
+    better = np.clip(p - 0.1, 0, 1)
+    found = calibrant.compare(y, p, better, injective=True)
+    brier = found["brier"]
+    rows = 2 * (p - y) ** 2 - 2 * (better - y) ** 2
+    assert brier.change == pytest.approx(rows.mean())
+    assert brier.exact
+    assert not found["ece"].exact
+    z = rows.mean() / (rows.std(ddof=1) / 3000**0.5)
+    assert brier.pvalue == pytest.approx(math.erfc(abs(z) / math.sqrt(2)), rel=1e-3)
+    assert found.verdict.startswith("Better: the Brier score falls by")
+    assert calibrant.compare(y, p, p)["brier"].pvalue == 1.0
+    assert found.to_dict()["measures"]["brier"]["exact"] is True
+    with pytest.raises(InputError, match="classes"):
+        calibrant.compare([0, 1], [[0.5, 0.5]] * 2, [[0.5, 0.25, 0.25]] * 2)
+
+
+def test_no_percentile_for_canonical_methods():
+    y, p = forecasts(100)
+    with pytest.raises(InputError, match="method"):
+        calibrant.interval("brier", y, p, method="magic")

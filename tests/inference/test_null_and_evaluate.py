@@ -1,0 +1,138 @@
+"""If calibrated: replicates, p-values, evaluate, verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.declare import declared, lookup
+from calibrant.core.inputs import check_forecast, check_pairs
+from calibrant.errors import InputError
+from calibrant.inference.null import draw_labels, null_values
+
+
+def model(n, k=4, sharp=1.0, seed=0):
+    """Labels drawn from p; the forecast is p made sharper."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, k)) * 1.5
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (rng.random(n)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    q = p**sharp
+    return np.minimum(y, k - 1), q / q.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", [m.name for m in declared() if m.notion != "plain fact" and m.name not in {"skce", "ce-kde"}])
+def test_fast_replicates_have_the_law_of_slow_ones(name):
+    """Cells, classes and score tables resample what label-by-label recomputation resamples."""
+    y, p = model(150, 3)
+    forecast = check_forecast(y, p, caller="test")
+    recipe = lookup(name).build()
+    fast = null_values({name: recipe}, forecast, 600, np.random.default_rng(0))[name].values
+    labels = draw_labels(forecast, 200, np.random.default_rng(1))
+    slow = np.array([recipe.value(forecast.with_codes(row)) for row in labels])
+    spread = np.hypot(fast.std() / 600**0.5, slow.std() / 200**0.5)
+    assert abs(fast.mean() - slow.mean()) < 4.5 * spread + 1e-12
+    assert fast.std() == pytest.approx(slow.std(), rel=0.35)
+
+
+@pytest.mark.parametrize("k", [2, 5, 100])
+def test_labels_follow_the_forecast(k):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1] * k, 6)
+    forecast = check_forecast(np.zeros(6, int), p, caller="test")
+    labels = draw_labels(forecast, 20_000, rng)
+    shares = np.stack([(labels == j).mean(axis=0) for j in range(k)], axis=1)
+    assert np.abs(shares - p).max() < 5 * 0.5 / 20_000**0.5
+
+
+def test_integer_weights_equal_repeated_rows_in_the_null():
+    y, p = model(120, 3)
+    w = np.random.default_rng(1).integers(0, 4, 120)
+    rows = np.repeat(np.arange(120), w)
+    recipes = {name: lookup(name).build() for name in ("ece", "ks", "cwce", "brier")}
+    weighted = null_values(recipes, check_forecast(y, p, caller="t", sample_weight=w), 800, np.random.default_rng(2))
+    repeated = null_values(recipes, check_forecast(y[rows], p[rows], caller="t"), 800, np.random.default_rng(3))
+    for name in recipes:
+        assert weighted[name].mean == pytest.approx(repeated[name].mean, rel=0.08)
+        assert weighted[name].std == pytest.approx(repeated[name].std, rel=0.25)
+
+
+def test_non_integer_weights_give_values_without_inference():
+    y, p = model(60)
+    found = calibrant.evaluate(y, p, sample_weight=np.full(60, 0.5), rng=0)
+    assert found["ece"].pvalue is None
+    assert "not whole numbers" in str(found)
+    with pytest.raises(InputError, match="counts"):
+        calibrant.test_calibration(y, p, sample_weight=np.full(60, 0.5))
+
+
+def test_deterministic_whatever_the_threads(monkeypatch):
+    from calibrant.core import parallel
+
+    y, p = model(3000)
+    many = calibrant.evaluate(y, p, rng=5).to_dict()
+    monkeypatch.setattr(parallel, "cores", lambda n_jobs=None: 1)
+    assert calibrant.evaluate(y, p, rng=5).to_dict() == many
+
+
+def test_large_n_uses_cells_and_few_label_draws():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.5] * 3, 60_000)
+    y = (rng.random(60_000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 2)
+    found = calibrant.evaluate(y, p, rng=0, n_resamples=200)
+    assert 0.005 < found["ks"].pvalue <= 1
+    assert found["cwce"].null_mean == pytest.approx(found["cwce"].value, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("sharp", "start"),
+    [(2.0, "Not calibrated: over-confident"), (0.5, "Not calibrated: under-confident"), (1.0, "No miscalibration found")],
+)
+def test_verdicts(sharp, start):
+    y, p = model(4000, sharp=sharp, seed=1)
+    assert calibrant.evaluate(y, p, rng=0).verdict.startswith(start)
+
+
+def test_mixed_verdict_names_the_classes():
+    rng = np.random.default_rng(3)
+    n = 6000
+    p = np.tile([0.5, 0.3, 0.2], (n, 1))
+    y = rng.choice(3, size=n, p=[0.5, 0.2, 0.3])  # the top label is right as often as claimed
+    found = calibrant.evaluate(y, p, classes=[0, 1, 2], rng=0)
+    assert found.verdict.startswith("Top label calibrated, classes not: ")
+    assert "1 over-predicted by 10 points" in found.verdict
+
+
+def test_pairs_refuse_what_needs_vectors():
+    y, p = model(500)
+    hit, confidence = p.argmax(axis=1) == y, p.max(axis=1)
+    found = calibrant.evaluate(hit, confidence, pairs=True, rng=0)
+    assert found["ece"].value == pytest.approx(calibrant.measure("ece", y, p))
+    with pytest.raises(InputError, match="whole probability vectors"):
+        calibrant.evaluate(hit, confidence, pairs=True, measures=["brier"], rng=0)
+
+
+def test_two_classes_show_both_errors():
+    rng = np.random.default_rng(0)
+    p = rng.random(800)
+    y = rng.random(800) < p
+    found = calibrant.evaluate(y, p, rng=0)
+    assert found["ece@class-1"].value == calibrant.measure("ece", y, p, view="class-1")
+    assert found["ece"].value == calibrant.measure("ece", y, p)
+    assert "lower bound of the class-1 error" in str(found)
+
+
+def test_result_objects():
+    y, p = model(300)
+    found = calibrant.evaluate(y, p, rng=0, n_resamples=50)
+    assert found.n == 300
+    assert found.to_frame().shape[0] == len(found.results)
+    assert "<table>" in found._repr_html_()
+    with pytest.raises(KeyError, match="ece"):
+        found["nonsense"]
+
+
+def test_check_pairs_is_the_same_door():
+    forecast = check_pairs([1, 0], [0.5, 0.5], caller="test")
+    assert forecast.n_classes == 0
