@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from helpers import data_path
 
 

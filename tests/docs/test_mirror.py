@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from helpers import ROOT
 
 import calibrant
 from calibrant.core.edges import width_index
 from calibrant.errors import InputError
+from helpers import ROOT
 
 HALF = [[0.5, 0.5]] * 3
 
