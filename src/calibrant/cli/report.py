@@ -99,6 +99,8 @@ def command(file: str, **options: Any) -> None:
     if form == "html":
         path = page.save(options["output"])
         emit(f"{page.summary['verdict']}\nwrote {path} ({path.stat().st_size / 1000:.0f} kB)", err=True)
+    elif form == "text":
+        emit(page.text)
     elif form == "json":
         emit_json({"schema": 1, **page.to_dict()})
     else:

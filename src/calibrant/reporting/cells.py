@@ -32,7 +32,8 @@ class ViewCells:
     def rebin(self, m: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Collect the cells into `m` equal-width bins."""
         shape = (m, GRID // m)
-        return tuple(a.reshape(shape).sum(axis=1) for a in (self.w, self.ws, self.wt, self.noise))  # type: ignore[return-value]
+        w, ws, wt, noise = (a.reshape(shape).sum(axis=1) for a in (self.w, self.ws, self.wt, self.noise))
+        return w, ws, wt, noise
 
     def error(self, m: int) -> float:
         """Return Σ|wt − ws|/W over `m` bins."""

@@ -34,6 +34,7 @@ def named_repair(forecast: Forecast, calibrator: Any) -> tuple[Forecast, dict[st
         "name": f"{name}{detail}",
         "injective": bool(getattr(calibrator, "injective", False)),
         "reason": getattr(calibrator, "reason_", None),
+        "sentence": sentence(getattr(calibrator, "reason_", None)),
         "league": league_rows(getattr(calibrator, "league_", None)),
         "command": "calibrant apply cal.json FILE -o OUT",
         "crossfitted": False,
@@ -61,6 +62,7 @@ def league_repair(forecast: Forecast) -> dict[str, Any] | None:
         "name": str(auto.reason_).partition(":")[0],
         "injective": False,
         "reason": auto.reason_,
+        "sentence": sentence(auto.reason_),
         "league": league_rows(auto.league_),
         "command": "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT",
         "crossfitted": True,
@@ -68,10 +70,19 @@ def league_repair(forecast: Forecast) -> dict[str, Any] | None:
     }
 
 
+def sentence(reason: str | None) -> str:
+    """Write the reason of an automatic choice as a sentence."""
+    if not reason:
+        return ""
+    if reason.startswith("no change"):
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return f"Recommended: {reason}."
+
+
 def league_rows(league: Any) -> list[dict[str, Any]]:
     """Return the league as plain rows: method, gain, low, high, preserves_argmax, chosen."""
     if league is None:
         return []
     rows = league.to_dicts() if hasattr(league, "to_dicts") else league.to_dict("records")
-    keys = ("method", "gain", "low", "high", "preserves_argmax", "chosen")
+    keys = ("method", "gain", "low", "high", "preserves_argmax", "chosen", "weight")
     return [{key: row.get(key) for key in keys} for row in rows]

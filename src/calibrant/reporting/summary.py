@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from calibrant._typing import RNG, Array, ArrayLike
-from calibrant.core.declare import lookup
+from calibrant.core.declare import Measure, lookup
 from calibrant.core.inputs import Forecast
 from calibrant.core.results import Result
-from calibrant.core.tables import value_table
+from calibrant.core.tables import Table, value_table
 from calibrant.inference import wording
 from calibrant.inference.bias import _bias
 from calibrant.inference.comparison import compare_forecasts
 from calibrant.inference.evaluation import Evaluation, evaluate_forecast
 from calibrant.inference.multiplicity import holm
 from calibrant.reporting import figures
-from calibrant.reporting.cells import BIN_COUNTS, ViewCells, pair_cells, view_cells
+from calibrant.reporting.cells import BIN_COUNTS, GRID, ViewCells, view_cells
+from calibrant.reporting.cumulative import cumulative_graphs
 from calibrant.views import ClassK, Classwise, TopLabel, WithinTopR
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
+CONVENTIONS = (
+    "Bins are (lo, hi], the first closed; ties of the top label go to the lowest index; sums are float64. "
+    "'If calibrated' draws labels from the forecasts themselves."
+)
 
 
 def summarize(
@@ -52,6 +59,7 @@ def summarize(
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "source": source,
         "headline": wording.headline(evaluation),
+        "facts": _facts(evaluation),
         "verdict": evaluation.verdict,
         "next": wording.next_step(evaluation),
         "evaluation": evaluation.to_dict(),
@@ -60,24 +68,24 @@ def summarize(
         "views": _views(forecast, classes),
         "views_after": [] if after is None else _views(after, classes),
         "bin_counts": list(BIN_COUNTS),
-        "ks": figures.cumulative_graphs(value_table(TopLabel().pairs(forecast)), "top label"),
+        "ks": _cumulative(forecast, after),
         "classes": classes,
+        "classes_drawn": sum(row["drawn"] for row in classes),
         "slices": _slices(forecast, by, n_resamples, rng),
         "size": _size_note(forecast, evaluation),
         "comparison": None,
         "repair": dict(repair) if repair else None,
-        "method": _method(forecast, n_resamples, rng, command),
+        "method": method_note((forecast.codes, forecast.top_score), n_resamples, rng, command, CONVENTIONS),
     }
-    cells = summary["views"]
-    before = summary["views_after"]
-    summary["reliability"] = figures.reliability(before[0] if before else cells[0], 15, cells[0] if before else None)
+    summary["pickers"] = _pickers(summary["views"], classes)
+    first, repaired = summary["views"][0], summary["views_after"][0] if after is not None else None
+    summary["reliability"] = figures.reliability(repaired or first, 15, first if repaired else None)
     if after is not None:
         comparison = compare_forecasts(forecast, after, injective=bool((repair or {}).get("injective")), level=level)
         summary["comparison"] = {
             "verdict": comparison.verdict,
             "rows": [list(wording.comparison_cells(result)) for result in comparison.results],
             "json": comparison.to_dict(),
-            "ks": figures.cumulative_graphs(value_table(TopLabel().pairs(after)), "top label, after"),
         }
     if summary["repair"] and summary["repair"].get("league"):
         summary["repair"]["chart"] = figures.league_chart(summary["repair"]["league"])
@@ -87,7 +95,7 @@ def summarize(
 def _measure_row(result: Result) -> dict[str, Any]:
     measure = lookup(result.name.partition("@")[0])
     name, value, null, pvalue, interval, meaning = wording.cells(result)
-    row = {
+    return {
         "name": name,
         "title": measure.title,
         "value": value,
@@ -95,38 +103,61 @@ def _measure_row(result: Result) -> dict[str, Any]:
         "pvalue": pvalue,
         "interval": interval,
         "meaning": meaning,
-        "weakness": measure.weakness,
-        "paper": measure.paper,
-        "notion": measure.notion,
-        "cost": measure.cost,
-        "fact": measure.notion == "plain fact",
-        "bullet": "",
+        "explained": _explain(measure),
+        "bullet": figures.bullet(result.value, result.null_mean, result.null_std),
     }
-    if result.null_mean is not None and result.null_std is not None and np.isfinite(result.value):
-        row["bullet"] = _bullet(result.value, result.null_mean, result.null_std)
-    return row
 
 
-def _bullet(value: float, mean: float, std: float) -> str:
-    """Return a tiny chart: grey band = a calibrated model, dot = this one."""
-    low, high = min(value, mean - 3 * std), max(value, mean + 3 * std)
-    span = (high - low) or 1.0
+def _pickers(views: Sequence[ViewCells], classes: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, str]]]:
+    """Return what the two pickers of the diagram offer: positions in the list of views, and words."""
+    names = {f"class-{row['index']}": row["name"] for row in classes}
+    entries = list(enumerate(views))
+    return {
+        "views": [(i, view.label) for i, view in entries if view.name not in names],
+        "classes": [(i, names[view.name]) for i, view in entries if view.name in names],
+    }
 
-    def x(v: float) -> float:
-        return 4 + 92 * (v - low) / span
 
-    band = figures.tag(
-        "rect",
-        x=x(mean - 1.96 * std),
-        y=4,
-        width=max(x(mean + 1.96 * std) - x(mean - 1.96 * std), 1.0),
-        height=8,
-        class_="band",
+def _top_table(forecast: Forecast) -> Table:
+    """Return the exact table of the top label; the measures made it already."""
+    view = TopLabel()
+    table: Table = forecast.keep(("values", view), lambda: value_table(view.pairs(forecast)))
+    return table
+
+
+def _cumulative(forecast: Forecast, after: Forecast | None) -> list[str]:
+    table = _top_table(forecast)
+    return cumulative_graphs(table, "top label") if after is None else cumulative_graphs(
+        _top_table(after), "top label", before=table
     )
-    dot = figures.tag(
-        "circle", cx=x(value), cy=8, r=3.5, class_="dot " + ("over" if value > mean + 1.96 * std else "calm")
-    )
-    return figures.tag("svg", band + dot, viewBox="0 0 100 16", class_="bullet", aria_hidden="true")
+
+
+def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Return the few numbers that stand beside the verdict."""
+    facts = evaluation.facts
+    lean = 100 * (facts.confidence - facts.accuracy)
+    rows = [
+        ("right", f"{100 * facts.accuracy:.1f} %"),
+        ("claimed", f"{100 * facts.confidence:.1f} %"),
+        ("over-confident by" if lean > 0 else "under-confident by", f"{abs(lean):.1f} points"),
+    ]
+    if facts.resolvable is not None:
+        rows.append(("this n shows errors above", f"{100 * facts.resolvable:.1f} points"))
+    return rows
+
+
+def _explain(measure: Measure) -> list[str]:
+    """Return what a click shows: the measure in plain words, its formula, its weakness, its paper."""
+    from calibrant import metrics
+
+    document = inspect.getdoc(getattr(metrics, measure.function, None)) or ""
+    formula = re.search(r"^Notes\n-+\n(.*?)(?:^Cost|\n\n|\Z)", document, re.DOTALL | re.MULTILINE)
+    lines = [f"{measure.title} ({measure.notion}). {document.partition(chr(10))[0]}"]
+    if formula:
+        lines.append(" ".join(formula[1].replace("`", "").split()))
+    lines.append(f"Weakness: {measure.weakness}. Cost {measure.cost}.")
+    lines.append(measure.paper + ".")
+    return lines
 
 
 def _views(forecast: Forecast, classes: Sequence[Mapping[str, Any]]) -> list[ViewCells]:
@@ -134,7 +165,7 @@ def _views(forecast: Forecast, classes: Sequence[Mapping[str, Any]]) -> list[Vie
     if not forecast.has_vectors:
         return views
     if forecast.n_classes > 2:
-        views.append(view_cells(forecast, WithinTopR(2), "probability of the two largest together"))
+        views.append(view_cells(forecast, WithinTopR(2), "the two largest probabilities together"))
     drawn = [row for row in classes if row["drawn"]]
     names = forecast.classes or tuple(range(forecast.n_classes))
     views += [
@@ -144,16 +175,16 @@ def _views(forecast: Forecast, classes: Sequence[Mapping[str, Any]]) -> list[Vie
 
 
 def _class_rows(forecast: Forecast) -> list[dict[str, Any]]:
-    """One row per class: share, mean probability, signed error, KS; the worst and most frequent are drawn."""
+    """One row per class: share, mean probability, signed error, binned error; the worst and most frequent are drawn."""
     if not forecast.has_vectors:
         return []
     names = forecast.classes or tuple(range(forecast.n_classes))
+    bins = Classwise().width_bins(forecast, GRID)
+    total = forecast.total
     rows: list[dict[str, Any]] = []
-    for index, pairs in enumerate(Classwise().groups(forecast)):
-        cells = pair_cells(pairs, f"class-{index}", str(names[index]))
-        total = float(cells.w.sum())
-        share, mean = float(cells.wt.sum()) / total, float(cells.ws.sum()) / total
-        error = cells.error(15)
+    for index, (w, ws, wt) in enumerate(zip(bins.w, bins.ws, bins.wt, strict=True)):
+        cells = ViewCells(f"class-{index}", str(names[index]), w, ws, wt, np.zeros(GRID))
+        share, mean = float(wt.sum()) / total, float(ws.sum()) / total
         rows.append(
             {
                 "index": index,
@@ -161,8 +192,7 @@ def _class_rows(forecast: Forecast) -> list[dict[str, Any]]:
                 "share": share,
                 "mean": mean,
                 "gap": mean - share,
-                "error": error,
-                "relative": error / max(share, 1.0 / max(total, 1.0)),
+                "error": cells.error(15),
                 "drawn": False,
                 "spark": "",
                 "cells": cells,
@@ -193,7 +223,7 @@ def _slices(forecast: Forecast, by: Mapping[str, ArrayLike] | None, n_resamples:
     from calibrant.metrics.ks import MEASURE as KS
 
     generator = np.random.default_rng(rng)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for column, values in by.items():
         array = np.asarray(values)
         for name in np.unique(array)[:200]:
@@ -239,20 +269,22 @@ def _size_note(forecast: Forecast, evaluation: Evaluation) -> dict[str, Any]:
     return note
 
 
-def _method(forecast: Forecast, n_resamples: int, rng: RNG, command: str | None) -> dict[str, Any]:
+def method_note(
+    arrays: Sequence[Array], n_resamples: int, rng: RNG, command: str | None, conventions: str
+) -> dict[str, Any]:
+    """Return how the numbers were made: versions, seed, checksum of the data, command."""
     import platform
-    from importlib.metadata import version
 
-    digest = hashlib.sha256(np.ascontiguousarray(forecast.codes).tobytes())
-    digest.update(np.ascontiguousarray(forecast.top_score).tobytes())
+    from calibrant import __version__
+
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
     return {
-        "versions": {"calibrant": version("calibrant"), "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {"calibrant": __version__, "numpy": np.__version__, "python": platform.python_version()},
         "resamples": n_resamples,
         "seed": rng if isinstance(rng, int) else None,
         "checksum": digest.hexdigest()[:16],
         "command": command,
-        "conventions": (
-            "Bins are (lo, hi], the first closed; ties of the top label go to the lowest index; sums are float64. "
-            "'If calibrated' resamples labels from the forecasts themselves."
-        ),
+        "conventions": conventions,
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 
-def tag(name: str, content: str = "", **attributes: object) -> str:
+def tag(name: str, content: str = "", /, **attributes: object) -> str:
     """Return one element; underscores in attribute names become hyphens, `class_` becomes class."""
     parts = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(_text(value), quote=True)}"'
@@ -31,7 +32,38 @@ def path(points: Iterable[tuple[float, float]], **attributes: object) -> str:
     return tag("polyline", points=steps, fill="none", **attributes)
 
 
-def figure(width: int, height: int, title: str, description: str, body: Sequence[str], **attributes: object) -> str:
+def percent(value: float) -> str:
+    """Write a share as percent without its sign."""
+    return f"{100 * value:.4g}"
+
+
+def plain(value: float) -> str:
+    """Write a number as it is."""
+    return f"{value:.4g}"
+
+
+def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return round numbers between two values, about so many."""
+    span = high - low
+    if not (math.isfinite(span) and span > 0):
+        return [low]
+    rough = span / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= rough)
+    first = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def figure(
+    width: int,
+    height: int,
+    title: str,
+    description: str,
+    body: Sequence[str],
+    *,
+    wide: bool = False,
+    **attributes: object,
+) -> str:
     """Return a whole figure with title and description for screen readers."""
     head = tag("title", html.escape(title)) + tag("desc", html.escape(description))
     return tag(
@@ -39,7 +71,7 @@ def figure(width: int, height: int, title: str, description: str, body: Sequence
         head + "".join(body),
         viewBox=f"0 0 {width} {height}",
         role="img",
-        class_="figure",
+        class_="figure wide" if wide else "figure",
         xmlns="http://www.w3.org/2000/svg",
         **attributes,
     )
@@ -65,21 +97,30 @@ class Axes:
         return self.top + self.height * (1 - (value - low) / (high - low))
 
     def frame(
-        self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: str, y_label: str, *, percent: bool = True
+        self,
+        x_ticks: Sequence[float],
+        y_ticks: Sequence[float],
+        x_label: str,
+        y_label: str,
+        *,
+        write: Callable[[float], str] = percent,
     ) -> str:
-        """Return grid, tick labels and axis names."""
+        """Return grid, tick labels and axis names; `write` turns a tick into its label."""
         bottom, right = self.top + self.height, self.left + self.width
         parts = [tag("rect", x=self.left, y=self.top, width=self.width, height=self.height, class_="plot")]
         for value in x_ticks:
             parts.append(tag("line", x1=self.x(value), x2=self.x(value), y1=self.top, y2=bottom, class_="grid"))
-            parts.append(text(_tick(value, percent), self.x(value), bottom + 14, class_="tick", text_anchor="middle"))
+            parts.append(text(write(value), self.x(value), bottom + 14, class_="tick", text_anchor="middle"))
         for value in y_ticks:
             parts.append(tag("line", x1=self.left, x2=right, y1=self.y(value), y2=self.y(value), class_="grid"))
             parts.append(
-                text(_tick(value, percent), self.left - 6, self.y(value) + 4, class_="tick", text_anchor="end")
+                text(write(value), self.left - 6, self.y(value) + 4, class_="tick", text_anchor="end")
             )
-        parts.append(text(x_label, self.left + self.width / 2, bottom + 32, class_="axis", text_anchor="middle"))
+        if x_label:
+            parts.append(text(x_label, self.left + self.width / 2, bottom + 32, class_="axis", text_anchor="middle"))
         middle = self.top + self.height / 2
+        if not y_label:
+            return "".join(parts)
         parts.append(
             text(
                 y_label,
@@ -92,6 +133,3 @@ class Axes:
         )
         return "".join(parts)
 
-
-def _tick(value: float, percent: bool) -> str:
-    return f"{100 * value:g}" if percent else f"{value:g}"

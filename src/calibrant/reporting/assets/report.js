@@ -1,14 +1,15 @@
 (function () {
   "use strict";
   var data = JSON.parse(document.getElementById("cells").textContent), GRID = 240;
-  var svg = document.getElementById("reliability"), view = document.getElementById("view"), slider = document.getElementById("bins");
-  var showAfter = data.after.length > 0, LEFT = 52, TOP = 10, SIZE = 320, NS = "http://www.w3.org/2000/svg";
+  function byId(name) { return document.getElementById(name); }
+  var svg = byId("reliability"), view = byId("view"), pick = byId("class"), slider = byId("bins"), curve = byId("isotonic");
+  var showAfter = data.after.length > 0, LEFT = 52, TOP = 10, SIZE = 320, NS = "http://www.w3.org/2000/svg", layer = null;
   function X(v) { return LEFT + SIZE * v; }
   function Y(v) { return TOP + SIZE * (1 - v); }
-  function el(name, attrs, parent, title) {
+  function el(name, attrs, parent, text) {
     var node = document.createElementNS(NS, name);
     for (var key in attrs) node.setAttribute(key, attrs[key]);
-    if (title) { var t = document.createElementNS(NS, "title"); t.textContent = title; node.appendChild(t); }
+    if (text) node.textContent = text;
     parent.appendChild(node);
     return node;
   }
@@ -26,23 +27,45 @@
     bins.forEach(function (b) { gap += Math.abs(b.t - b.s); w += b.w; });
     return gap / w;
   }
+  function wilson(p, n) {
+    var z = 1.959964, c = p + z * z / (2 * n), h = z * Math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)), d = 1 + z * z / n;
+    return [Math.max(0, (c - h) / d), Math.min(1, (c + h) / d)];
+  }
+  function isotonic(cells) {
+    var blocks = [];
+    for (var i = 0; i < cells.cell.length; i++) {
+      blocks.push({ w: cells.w[i], t: cells.t[i], lo: cells.s[i] / cells.w[i], hi: cells.s[i] / cells.w[i] });
+      while (blocks.length > 1) {
+        var b = blocks[blocks.length - 1], a = blocks[blocks.length - 2];
+        if (a.t / a.w < b.t / b.w) break;
+        blocks.pop();
+        a.w += b.w; a.t += b.t; a.hi = b.hi;
+      }
+    }
+    return blocks;
+  }
   function group(n) { return Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, " "); }
+  function pct(v) { return (100 * v).toFixed(1); }
   function dots(bins, parent) {
     var most = Math.max.apply(null, bins.map(function (b) { return b.w; }));
     bins.forEach(function (b) {
       if (!b.w) return;
-      var s = b.s / b.w, t = b.t / b.w, kind = t < s ? "over" : "under";
-      el("line", { x1: X(s), x2: X(s), y1: Y(s), y2: Y(t), "class": "gap " + kind }, parent);
-      el("circle", { cx: X(s), cy: Y(t), r: 2.5 + 5.5 * Math.sqrt(b.w / most), "class": "dot " + kind, tabindex: 0 }, parent,
-        "says " + (100 * s).toFixed(1) + " %, happens " + (100 * t).toFixed(1) + " % (" + group(b.w) + " rows, " + kind +
-        "-confident by " + (100 * Math.abs(t - s)).toFixed(1) + " points)");
+      var s = b.s / b.w, t = b.t / b.w, kind = t < s ? "over" : "under", span = wilson(t, b.w);
+      var label = "says " + pct(s) + " %, happens " + pct(t) + " % [" + pct(span[0]) + ", " + pct(span[1]) + "] (" + group(b.w) +
+        " rows, " + kind + "-confident by " + pct(Math.abs(t - s)) + " points)";
+      var g = el("g", { "class": "bin", tabindex: 0, role: "img", "aria-label": label }, parent);
+      el("title", {}, g, label);
+      el("line", { x1: X(s), x2: X(s), y1: Y(s), y2: Y(t), "class": "gap " + kind }, g);
+      el("line", { x1: X(s), x2: X(s), y1: Y(span[0]), y2: Y(span[1]), "class": "wilson" }, g);
+      el("circle", { cx: X(s), cy: Y(t), r: 2.5 + 5.5 * Math.sqrt(b.w / most), "class": "dot " + kind }, g);
     });
   }
   function draw() {
-    var m = data.bins[+slider.value], at = +view.value, before = data.views[at], after = showAfter ? data.after[at] : null;
-    var main = rebin(after || before, m), layer = svg.querySelector("g.live");
+    var oneClass = view.value === "class", m = data.bins[+slider.value], at = +(oneClass ? pick : view).value;
+    if (pick) pick.disabled = !oneClass;
+    var before = data.views[at], after = showAfter ? data.after[at] : null, cells = after || before, main = rebin(cells, m);
     if (!layer) {
-      Array.prototype.slice.call(svg.querySelectorAll(".band,.gap,.dot,.count,g.before")).forEach(function (n) { n.remove(); });
+      Array.prototype.slice.call(svg.querySelectorAll(".drawn")).forEach(function (n) { n.remove(); });
       layer = el("g", { "class": "live" }, svg);
     }
     layer.textContent = "";
@@ -51,22 +74,32 @@
       if (!b.w) return;
       var s = b.s / b.w, half = 1.96 * Math.sqrt(b.v) / b.w, h = 36 * b.w / most;
       up.push(X(s) + "," + Y(Math.min(1, s + half))); down.unshift(X(s) + "," + Y(Math.max(0, s - half)));
-      el("rect", { x: X(i / m) + 0.5, y: 400 - h, width: Math.max(SIZE / m - 1, 0.5), height: Math.max(h, 0.5), "class": "count" }, layer);
+      el("rect", { x: X(i / m) + 0.5, y: 410 - h, width: Math.max(SIZE / m - 1, 0.5), height: Math.max(h, 0.5), "class": "count" }, layer);
     });
     if (up.length > 1) el("polygon", { points: up.concat(down).join(" "), "class": "band" }, layer);
+    el("line", { x1: X(0), y1: Y(0), x2: X(1), y2: Y(1), "class": "diagonal" }, layer);
     if (after) dots(rebin(before, m), el("g", { "class": "before" }, layer));
+    if (curve.checked) {
+      var steps = [];
+      isotonic(cells).forEach(function (b) { steps.push(X(b.lo) + "," + Y(b.t / b.w), X(b.hi) + "," + Y(b.t / b.w)); });
+      el("polyline", { points: steps.join(" "), fill: "none", "class": "curve isotonic" }, layer);
+    }
     dots(main, layer);
-    var axis = svg.querySelector("text.axis");
-    if (axis) axis.textContent = before.label + ", %";
-    document.getElementById("bincount").textContent = m;
-    var text = "error over " + m + " bins: ", value = error(main);
-    document.getElementById("ece").textContent = (100 * value).toFixed(3);
-    document.getElementById("ece").dataset.value = value;
-    document.getElementById("ecetext").textContent = text;
+    svg.querySelector("title").textContent = "Reliability diagram: " + before.label;
+    svg.querySelector("text.axis").textContent = before.label + ", %";
+    byId("bincount").textContent = m;
+    slider.setAttribute("aria-valuetext", m + " bins");
+    var value = error(main), output = byId("ece");
+    output.textContent = (100 * value).toFixed(3);
+    output.dataset.value = value;
+    byId("ecetext").textContent = "Calibration error over " + m + " bins: ";
+    byId("ecebefore").textContent = after ? " (before: " + (100 * error(rebin(before, m))).toFixed(3) + " %)" : "";
   }
   view.addEventListener("change", draw);
+  if (pick) pick.addEventListener("change", draw);
   slider.addEventListener("input", draw);
-  var toggle = document.getElementById("toggle");
+  curve.addEventListener("change", draw);
+  var toggle = byId("toggle");
   if (toggle) toggle.addEventListener("click", function () {
     showAfter = !showAfter;
     toggle.setAttribute("aria-pressed", showAfter);
@@ -76,17 +109,20 @@
     table.querySelectorAll("th button").forEach(function (button) {
       button.addEventListener("click", function () {
         var th = button.parentNode, at = Array.prototype.indexOf.call(th.parentNode.children, th), down = th.getAttribute("aria-sort") !== "descending";
-        table.querySelectorAll("th").forEach(function (other) { other.removeAttribute("aria-sort"); });
+        table.querySelectorAll("thead th").forEach(function (other) { other.removeAttribute("aria-sort"); });
         th.setAttribute("aria-sort", down ? "descending" : "ascending");
         var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows);
         rows.sort(function (a, b) {
-          var x = a.cells[at].dataset.value, y = b.cells[at].dataset.value, nx = parseFloat(x), ny = parseFloat(y);
+          var x = a.cells[at].dataset.value, y = b.cells[at].dataset.value, nx = Number(x), ny = Number(y);
           var order = isNaN(nx) || isNaN(ny) ? String(x).localeCompare(String(y)) : nx - ny;
           return down ? -order : order;
         });
         rows.forEach(function (row) { body.appendChild(row); });
       });
     });
+  });
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details").forEach(function (d) { d.open = true; });
   });
   document.querySelectorAll("[data-needs-script]").forEach(function (node) { node.hidden = false; });
   draw();
