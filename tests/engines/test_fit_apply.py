@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from helpers import load_data
 
 from calibrant import calibrators as cal
 from calibrant.core.links import softmax
@@ -15,6 +14,7 @@ from calibrant.engines.applying import apply_frame, apply_paths, is_simple
 from calibrant.engines.fitting import fit_frame, fit_summary
 from calibrant.engines.summary import Summary
 from calibrant.errors import ConvergenceWarning, FileError, InputError
+from helpers import load_data
 
 
 def simulated(n=6000, k=3, seed=0):
@@ -25,12 +25,20 @@ def simulated(n=6000, k=3, seed=0):
 
 
 METHODS = [
-    cal.IsotonicOneVsRest(), cal.IsotonicMulticlass(), cal.HistogramBinning(strategy="width"), cal.HistogramBinning(),
-    cal.SplineCalibration(), cal.SplineCalibration(target="classwise"), cal.PlattScaling(), cal.BetaCalibration(),
+    cal.IsotonicOneVsRest(),
+    cal.IsotonicMulticlass(),
+    cal.HistogramBinning(strategy="width"),
+    cal.HistogramBinning(),
+    cal.SplineCalibration(),
+    cal.SplineCalibration(target="classwise"),
+    cal.PlattScaling(),
+    cal.BetaCalibration(),
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'strategy', getattr(m, 'target', ''))}")
+@pytest.mark.parametrize(
+    "method", METHODS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'strategy', getattr(m, 'target', ''))}"
+)
 @pytest.mark.parametrize("k", [2, 3])
 def test_fit_from_cells_is_close_to_the_fit_on_rows(method, k):
     from sklearn.base import clone
@@ -39,10 +47,13 @@ def test_fit_from_cells_is_close_to_the_fit_on_rows(method, k):
     rows = clone(method).fit(p, y).predict_proba(p)
     cells = fit_summary(clone(method), Summary(k).update(y, p)).predict_proba(p)
     stepped = isinstance(method, cal.IsotonicOneVsRest | cal.IsotonicMulticlass | cal.HistogramBinning)
-    assert np.abs(rows - cells).mean() < (8e-3 if stepped else 2e-3)  # a step may move by a cell and take its rows along
-    assert np.mean(-np.log(np.maximum(cells[np.arange(len(y)), y], 1e-12))) < np.mean(
-        -np.log(np.maximum(rows[np.arange(len(y)), y], 1e-12))
-    ) + 2e-3
+    assert np.abs(rows - cells).mean() < (
+        8e-3 if stepped else 2e-3
+    )  # a step may move by a cell and take its rows along
+    assert (
+        np.mean(-np.log(np.maximum(cells[np.arange(len(y)), y], 1e-12)))
+        < np.mean(-np.log(np.maximum(rows[np.arange(len(y)), y], 1e-12))) + 2e-3
+    )
 
 
 def test_temperature_by_passes_equals_the_published_optimum(make_frame):
@@ -81,7 +92,9 @@ def test_fitting_refuses_what_it_cannot_do():
         fit_summary(cal.IsotonicOneVsRest(), Summary(pairs=True).update([True], [0.5]))
 
 
-@pytest.mark.parametrize("method", [cal.TemperatureScaling, cal.VectorScaling, cal.MatrixScaling, cal.EnsembleTemperatureScaling])
+@pytest.mark.parametrize(
+    "method", [cal.TemperatureScaling, cal.VectorScaling, cal.MatrixScaling, cal.EnsembleTemperatureScaling]
+)
 def test_simple_maps_are_expressions_with_the_same_numbers(method, make_frame):
     _, p, y = simulated(800)
     fitted = method().fit(p, y)
@@ -106,9 +119,9 @@ def test_files_stream_through_a_calibrator(tmp_path, suffix, method):
     fitted = method.fit(p, y)
     for part in range(2):
         rows = slice(part * 250, (part + 1) * 250)
-        pl.DataFrame({**{f"logit_{k}": z[rows, k] for k in range(3)}, "label": y[rows], "note": ["x"] * 250}).write_parquet(
-            tmp_path / f"in{part}.parquet"
-        )
+        pl.DataFrame(
+            {**{f"logit_{k}": z[rows, k] for k in range(3)}, "label": y[rows], "note": ["x"] * 250}
+        ).write_parquet(tmp_path / f"in{part}.parquet")
     out = tmp_path / f"out{suffix}"
     apply_paths(fitted, tmp_path / "in*.parquet", out)
     readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".arrow": pl.read_ipc}

@@ -24,11 +24,19 @@ def test_cell_rule_is_the_same_in_the_engine(grid):
     import narwhals.stable.v2 as nw
 
     edges = np.arange(grid + 1) / grid
-    score = np.concatenate([
-        edges, np.nextafter(edges, 0), np.nextafter(edges, 1), edges.astype(np.float32).astype(np.float64),
-        2.0 ** -np.arange(0, 80.0), 1 - 2.0 ** -np.arange(1, 54.0), np.random.default_rng(0).random(100_000),
-        np.random.default_rng(1).beta(0.02, 0.02, 100_000), [0.0, 1.0, 5e-324],
-    ])
+    score = np.concatenate(
+        [
+            edges,
+            np.nextafter(edges, 0),
+            np.nextafter(edges, 1),
+            edges.astype(np.float32).astype(np.float64),
+            2.0 ** -np.arange(0, 80.0),
+            1 - 2.0 ** -np.arange(1, 54.0),
+            np.random.default_rng(0).random(100_000),
+            np.random.default_rng(1).beta(0.02, 0.02, 100_000),
+            [0.0, 1.0, 5e-324],
+        ]
+    )
     score = np.clip(score, 0, 1)
     frame = nw.from_native(pl.DataFrame({"s": score})).select(cell_expression(nw.col("s"), grid).alias("key"))
     found = frame["key"].to_numpy()
@@ -46,7 +54,9 @@ def test_logits_and_binary_columns(make_frame):
     found = summarize(make_frame({"score": p, "label": (y > 1).astype(np.int64)})).whole
     assert_same(Summary(2).update(y > 1, p), found)
     odds = rng.normal(size=3000) * 5
-    found = summarize(make_frame({"z": odds, "label": (y > 1).astype(np.int64)}), Layout(proba="z", space="logit")).whole
+    found = summarize(
+        make_frame({"z": odds, "label": (y > 1).astype(np.int64)}), Layout(proba="z", space="logit")
+    ).whole
     assert_same(Summary(2).update(y > 1, odds, space="logit"), found)
 
 
@@ -100,7 +110,9 @@ def test_list_columns_count_bad_rows(make_frame, request):
 
 def test_empty_frames_and_missing_columns_are_refused_with_a_hint():
     with pytest.raises(InputError, match="at least one usable row"):
-        summarize(pl.DataFrame({"confidence": [None], "correct": [True]}, schema={"confidence": pl.Float64, "correct": bool}))
+        summarize(
+            pl.DataFrame({"confidence": [None], "correct": [True]}, schema={"confidence": pl.Float64, "correct": bool})
+        )
     with pytest.raises(FileError, match="no probabilities"):
         summarize(pl.DataFrame({"a": [1.0]}))
     with pytest.raises(FileError, match="slices"):

@@ -149,7 +149,9 @@ def test_a_reader_killed_in_the_middle_of_a_file_leaves_no_output(tmp_path):
     pl.DataFrame({"p_0": 1 - p, "p_1": p}).write_parquet(tmp_path / "in.parquet")
     process = subprocess.Popen(
         [sys.executable, "-c", READER, str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet")],
-        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(SRC)}, text=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        text=True,
     )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.15)
@@ -225,7 +227,9 @@ def test_command_line_exits_three_on_alarm(tmp_path):
         pl.DataFrame({"confidence": s, "correct": rng.random(3000) < s - shift}).write_csv(tmp_path / f"{name}.csv")
     run = [sys.executable, "-c", "from calibrant.cli import main; main()", "monitor", str(tmp_path / "w")]
     env = {**os.environ, "PYTHONPATH": str(SRC)}
-    first = subprocess.run([*run, str(tmp_path / "mon.csv"), "--json"], capture_output=True, text=True, env=env, check=False)
+    first = subprocess.run(
+        [*run, str(tmp_path / "mon.csv"), "--json"], capture_output=True, text=True, env=env, check=False
+    )
     assert first.returncode == 0, first.stderr
     assert json.loads(first.stdout)["alarm"] is False
     second = subprocess.run([*run, str(tmp_path / "tue.csv")], capture_output=True, text=True, env=env, check=False)

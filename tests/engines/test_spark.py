@@ -29,7 +29,12 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 def session(master):
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
     builder = sql.SparkSession.builder.master(master).appName("calibrant tests").config("spark.ui.enabled", "false")
-    made = builder.config("spark.sql.shuffle.partitions", "4").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    builder = builder.config("spark.pyspark.python", sys.executable)
+    made = (
+        builder.config("spark.sql.shuffle.partitions", "4")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     made.sparkContext.setLogLevel("ERROR")
     return made
 
@@ -75,7 +80,9 @@ def test_fit_and_apply_on_spark(spark, tmp_path):
     rng = np.random.default_rng(1)
     z = rng.normal(size=(1500, 3)) * 2
     y = (np.exp(z / 2).cumsum(1) / np.exp(z / 2).sum(1, keepdims=True) > rng.random((1500, 1))).argmax(1)
-    frame = to_spark(spark, tmp_path / "fit", {**{f"logit_{k}": z[:, k] for k in range(3)}, "label": y, "id": np.arange(1500)})
+    frame = to_spark(
+        spark, tmp_path / "fit", {**{f"logit_{k}": z[:, k] for k in range(3)}, "label": y, "id": np.arange(1500)}
+    )
     found = fit_frame(TemperatureScaling(), frame)
     assert found.temperature_ == pytest.approx(TemperatureScaling(space="logit").fit(z, y).temperature_, rel=1e-8)
     vector = fit_frame(VectorScaling(), frame)
@@ -95,7 +102,7 @@ import calibrant.engines.batches as batches
 from calibrant.engines.frames import summarize
 
 spark = (SparkSession.builder.master(sys.argv[3]).config("spark.ui.enabled", "false")
-         .config("spark.ui.showConsoleProgress", "false").getOrCreate())
+         .config("spark.pyspark.python", sys.executable).config("spark.ui.showConsoleProgress", "false").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
 frame = spark.read.parquet(sys.argv[1]).repartition(4)
 marker = sys.argv[2]
@@ -123,7 +130,11 @@ def test_a_killed_worker_changes_nothing_or_fails_clearly(tmp_path, master, surv
     pl.DataFrame({"probs": p.tolist(), "label": columns["label"]}).write_parquet(tmp_path / "data" / "a.parquet")
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "data"), str(tmp_path / "marker"), master],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=300, check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        timeout=300,
+        check=False,
     )
     assert (tmp_path / "marker").exists()
     if not survives:

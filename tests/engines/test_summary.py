@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from helpers import load_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +23,24 @@ from calibrant.inference.evaluation import evaluate
 from calibrant.metrics.recipes import CalibrationError
 from calibrant.testing.engines import assert_same, hostile_predictions
 from calibrant.views import Entropy, TopLabel
+from helpers import load_data
 
-EXACT = ("accuracy", "confidence", "ece", "mce", "tce", "cwce", "sce", "uce", "brier", "nll", "spherical", "rps", "rbs", "entropy")
+EXACT = (
+    "accuracy",
+    "confidence",
+    "ece",
+    "mce",
+    "tce",
+    "cwce",
+    "sce",
+    "uce",
+    "brier",
+    "nll",
+    "spherical",
+    "rps",
+    "rbs",
+    "entropy",
+)
 
 
 def predictions(n=3000, k=4, seed=0):
@@ -65,7 +82,8 @@ def test_any_chunking_and_any_order_give_the_same(cuts, seed):
     edges = [0, *sorted(cuts), 500]
     parts = [
         Summary(3, n_bins=[7]).update(y[rows], p[rows], sample_weight=w[rows])
-        for rows in (order[a:b] for a, b in zip(edges, edges[1:], strict=False)) if len(rows) and w[rows].any()
+        for rows in (order[a:b] for a, b in pairwise(edges))
+        if len(rows) and w[rows].any()
     ]
     assert_same_but_rows(whole, sum(parts))
 
@@ -208,7 +226,9 @@ def test_views_that_follow_from_kept_ones():
     forecast = check_forecast(y, p, caller="test")
     for name, params in (("ece", {"view": "class-2"}), ("tce", {"view": "pooled"})):
         if "view" in lookup(name).parameters():
-            assert summary.measure(name, **params) == pytest.approx(lookup(name).build(**params).value(forecast), abs=1e-9)
+            assert summary.measure(name, **params) == pytest.approx(
+                lookup(name).build(**params).value(forecast), abs=1e-9
+            )
     assert summary.measure("tace") == pytest.approx(lookup("tace").build().value(forecast), abs=0.02)
     per_class = Summary(4, views=["top-1", Entropy("predicted")]).update(y, p)
     expected = lookup("uce").build(per_class=True).value(forecast)

@@ -18,7 +18,9 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
 @click.argument("store", type=click.Path())
 @click.argument("file", type=click.Path(), required=False)
 @click.option("--name", metavar="DAY", help="Name of the day; default: the file's name.")
-@click.option("--window", type=click.IntRange(1), default=7, show_default=True, help="Days compared with as many before.")
+@click.option(
+    "--window", type=click.IntRange(1), default=7, show_default=True, help="Days compared with as many before."
+)
 @click.option("--alpha", type=float, help="False-alarm rate over the life of the watch (first day only; default 0.01).")
 @click.option("--tolerance", type=float, help="Error still allowed, 0.02 = two points (first day only; default 0).")
 @click.option("--restart", is_flag=True, help="Begin a new watch with this day, after a repair.")

@@ -41,9 +41,7 @@ def _expr(value: Any) -> nw.Expr:
 
 def _where(_: Step, test: Block, x: Block, y: Block) -> Block:
     size = max(len(test), len(x), len(y))
-    return [
-        nw.when(_expr(test[i % len(test)])).then(x[i % len(x)]).otherwise(y[i % len(y)]) for i in range(size)
-    ]
+    return [nw.when(_expr(test[i % len(test)])).then(x[i % len(x)]).otherwise(y[i % len(y)]) for i in range(size)]
 
 
 def _softmax(_: Step, x: Block) -> Block:
@@ -98,7 +96,9 @@ EXPRESSIONS: dict[str, Callable[..., Block]] = {
 
 def is_simple(calibrator: Any) -> bool:
     """Whether the fitted map can run as an expression inside an engine."""
-    return bool(calibrator.exports) and all(step.op in EXPRESSIONS or step.op == "input" for step in calibrator.program().steps)
+    return bool(calibrator.exports) and all(
+        step.op in EXPRESSIONS or step.op == "input" for step in calibrator.program().steps
+    )
 
 
 def _run(program: Program, frame: Any, inputs: list[nw.Expr]) -> tuple[Any, Block]:
@@ -132,17 +132,25 @@ def _check(calibrator: Any, columns: Columns, k: int) -> None:
         raise input_error("frame", "apply", "hold probabilities or logits", "top-label pairs", "keep the vectors")
     if columns.space == "proba" and calibrator.space == "logit":
         raise input_error(
-            "frame", "apply", "hold logits, which this calibrator was fitted on", "probabilities", "store logit_* columns"
+            "frame",
+            "apply",
+            "hold logits, which this calibrator was fitted on",
+            "probabilities",
+            "store logit_* columns",
         )
     if k != calibrator.n_classes_:
-        raise input_error("frame", "apply", f"have {calibrator.n_classes_} classes", str(k), "use the same model's file")
+        raise input_error(
+            "frame", "apply", f"have {calibrator.n_classes_} classes", str(k), "use the same model's file"
+        )
 
 
 def _outputs(columns: Columns, names: list[str]) -> list[str]:
     """Names of the calibrated columns: the given ones, ``p_*`` for ``logit_*``."""
     if columns.space == "proba":
         return names
-    return [("p_" + n.removeprefix("logit_")) if n.startswith("logit_") else "probs" if n == "logits" else n for n in names]
+    return [
+        ("p_" + n.removeprefix("logit_")) if n.startswith("logit_") else "probs" if n == "logits" else n for n in names
+    ]
 
 
 def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
@@ -220,7 +228,9 @@ def _apply_batches(calibrator: Any, table: Any, columns: Columns, k: int, names:
     raw = {name: _chunkless(eager[name].to_native()) for name in columns.scores}
     made = new_columns(raw)
     series = {
-        outputs[name]: nw.new_series(outputs[name], value.tolist() if value.ndim == 2 else value, backend=eager.implementation)
+        outputs[name]: nw.new_series(
+            outputs[name], value.tolist() if value.ndim == 2 else value, backend=eager.implementation
+        )
         for name, value in made.items()
     }
     return eager.select(*(series[outputs[n]] if n in made else nw.col(n) for n in names)).to_native()
@@ -239,7 +249,10 @@ def _polars_batches(native: Any, names: list[str], outputs: dict[str, str], colu
 
     def run(frame: Any) -> Any:
         made = make({name: frame[name] for name in columns.scores})
-        new = {n: pl.Series(outputs[n], value.tolist() if value.ndim == 2 else value, dtype=kind) for n, value in made.items()}
+        new = {
+            n: pl.Series(outputs[n], value.tolist() if value.ndim == 2 else value, dtype=kind)
+            for n, value in made.items()
+        }
         return frame.select(*(new[n] if n in new else pl.col(n) for n in names))
 
     done = native.lazy().map_batches(run, schema=schema, streamable=True)
@@ -253,19 +266,24 @@ def _spark_batches(native: Any, names: list[str], outputs: dict[str, str], make:
     schema = ", ".join(f"`{outputs.get(n, n)}` {new_type if n in outputs else types[n]}" for n in names)
 
     def run(stream: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
+        import pyarrow as pa
 
         for batch in stream:
             raw = dict(zip(batch.schema.names, batch.columns, strict=True))
             made = make(raw)
-            arrays = [pyarrow.array(list(made[n]) if made[n].ndim == 2 else made[n]) if n in made else raw[n] for n in names]
-            yield pyarrow.RecordBatch.from_arrays(arrays, [outputs.get(n, n) for n in names])
+            arrays = [pa.array(list(made[n]) if made[n].ndim == 2 else made[n]) if n in made else raw[n] for n in names]
+            yield pa.RecordBatch.from_arrays(arrays, [outputs.get(n, n) for n in names])
 
     return native.mapInArrow(run, schema)
 
 
 def apply_paths(
-    calibrator: Any, pattern: str | Path, out: str | Path, *, engine: str = "auto", layout: Layout | None = None,
+    calibrator: Any,
+    pattern: str | Path,
+    out: str | Path,
+    *,
+    engine: str = "auto",
+    layout: Layout | None = None,
     master: str = "local[*]",
 ) -> None:
     """Stream files through a calibrator into one file (or, on Spark, a directory of Parquet): all or nothing.
@@ -295,7 +313,9 @@ def apply_paths(
         raise
     except Exception as error:  # every engine has its own family; the user needs one line
         text = " ".join(str(error).split())
-        raise FileError(f"{pattern} cannot be calibrated: {text[:300]}. Hint: check the file and the columns.") from error
+        raise FileError(
+            f"{pattern} cannot be calibrated: {text[:300]}. Hint: check the file and the columns."
+        ) from error
     finally:
         aside.unlink(missing_ok=True)
 
@@ -303,8 +323,13 @@ def apply_paths(
 def _write(frame: Any, path: Path, suffix: str) -> None:
     if hasattr(frame, "sink_parquet"):
         sinks = {
-            ".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson", ".ndjson": "sink_ndjson",
-            ".arrow": "sink_ipc", ".feather": "sink_ipc", ".ipc": "sink_ipc",
+            ".parquet": "sink_parquet",
+            ".csv": "sink_csv",
+            ".jsonl": "sink_ndjson",
+            ".ndjson": "sink_ndjson",
+            ".arrow": "sink_ipc",
+            ".feather": "sink_ipc",
+            ".ipc": "sink_ipc",
         }
         if suffix not in sinks:
             raise FileError(f"No table is written with suffix {suffix!r}. Hint: use .parquet, .csv, .jsonl or .arrow.")

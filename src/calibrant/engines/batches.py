@@ -1,8 +1,9 @@
-"""List columns and everything else that needs rows: NumPy batches from any engine, one state row per Spark partition."""
+"""What needs rows, such as list columns: NumPy batches from any engine, one state row per Spark partition."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,11 +83,9 @@ def clean(raw: dict[str, Any], columns: Columns, n_classes: int, normalize: bool
     return Batch(scores[good], label[good].astype(np.int64), None if weights is None else weights[good], by, counts)
 
 
-def _reasons(
-    scores: Array, label: Floats, weights: Floats | None, columns: Columns, k: int, normalize: bool
-) -> Ints:
+def _reasons(scores: Array, label: Floats, weights: Floats | None, columns: Columns, k: int, normalize: bool) -> Ints:
     def rows(test: Bools) -> Bools:
-        return test.any(axis=1) if test.ndim == 2 else test
+        return np.asarray(test.any(axis=1) if test.ndim == 2 else test)
 
     missing = rows(np.isnan(scores)) | np.isnan(label)
     reason = np.zeros(len(scores), dtype=np.int64)
@@ -112,10 +111,7 @@ def _reasons(
 
 def _floats(column: Any) -> Array:
     """A column as float32 or float64, NaN where a value is missing."""
-    if hasattr(column, "to_pylist"):
-        array = column.to_numpy(zero_copy_only=False)
-    else:
-        array = column.to_numpy()
+    array = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_pylist") else column.to_numpy()
     if array.dtype == object or array.dtype.kind not in "fiub":
         array = np.array([np.nan if x is None else float(x) for x in array.tolist()])
     return array if array.dtype.kind == "f" and array.dtype.itemsize > 2 else array.astype(np.float64)
@@ -123,7 +119,12 @@ def _floats(column: Any) -> Array:
 
 def _objects(column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else list(column.to_list())
-    return [None if value is None or value != value else value for value in values]
+    return [None if is_missing(value) else value for value in values]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a plain value is NULL, or NaN, which some engines use for it."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _codes(column: Any, columns: Columns) -> Floats:
@@ -142,7 +143,10 @@ def _matrix(column: Any, k: int) -> Array:
         lengths = lists.list.len().cast(int).fill_null(-1).to_numpy()
         flat = _floats(lists.filter(lists.list.len() > 0).explode())
     else:
-        values = [None if value is None or isinstance(value, float) else np.asarray(value, dtype=np.float64).ravel() for value in column]
+        values = [
+            None if value is None or isinstance(value, float) else np.asarray(value, dtype=np.float64).ravel()
+            for value in column
+        ]
         lengths = np.array([-1 if value is None else len(value) for value in values])
         flat = np.concatenate([np.zeros(0), *(value for value in values if value is not None)])
     if (lengths == k).all():
@@ -168,7 +172,12 @@ def _arrow_lists(column: Any) -> tuple[Ints, Array]:
 
 
 def summarize_lists(
-    table: Any, columns: Columns, *, views: Iterable[View | str] | None, n_bins: Iterable[int], normalize: bool,
+    table: Any,
+    columns: Columns,
+    *,
+    views: Iterable[View | str] | None,
+    n_bins: Iterable[int],
+    normalize: bool,
     n_classes: int | None,
 ) -> Slices:
     """Summarise a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
@@ -215,7 +224,10 @@ def _update(summary: Summary, batch: Batch, columns: Columns, rows: Any) -> None
         summary.add_rows(len(weights), 0, {})
         return
     summary.update(
-        batch.codes[rows], batch.scores[rows], sample_weight=weights, space=columns.space,
+        batch.codes[rows],
+        batch.scores[rows],
+        sample_weight=weights,
+        space=columns.space,
         normalize=False if columns.space == "logit" else _off_simplex(batch.scores),
     )
 
@@ -236,13 +248,13 @@ def reduce_rows(
     names = columns.used
 
     def partition(stream: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
+        import pyarrow as pa
 
         rows = (clean(dict(zip(names, b.columns, strict=True)), columns, n_classes, normalize) for b in stream)
-        yield pyarrow.RecordBatch.from_pydict({"state": [pack_state(state(rows))]})
+        yield pa.RecordBatch.from_pydict({"state": [pack_state(state(rows))]})
 
     def join(stream: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
+        import pyarrow as pa
 
         total = None
         for batch in stream:
@@ -250,7 +262,7 @@ def reduce_rows(
                 one = unpack_state(packed)
                 total = one if total is None else total + one
         if total is not None:
-            yield pyarrow.RecordBatch.from_pydict({"state": [pack_state(total)]})
+            yield pa.RecordBatch.from_pydict({"state": [pack_state(total)]})
 
     states = native.mapInArrow(partition, "state binary")
     if native.rdd.getNumPartitions() > _MANY_STATES:

@@ -101,8 +101,14 @@ def mirror(table: Table) -> Table:
     key = (table.grid - 1 - cell) * PARTS + np.where(end, PARTS - 1 - part, 0)
     order = slice(None, None, -1)
     return Table(
-        table.grid, key[order], table.n[order], table.w[order], (table.w - table.ws)[order],
-        (table.w - table.wt)[..., order], (table.w - table.we)[order], table.w2[order],
+        table.grid,
+        key[order],
+        table.n[order],
+        table.w[order],
+        (table.w - table.ws)[order],
+        (table.w - table.wt)[..., order],
+        (table.w - table.we)[order],
+        table.w2[order],
     )
 
 
@@ -115,3 +121,26 @@ def cut(table: Table, cells: int) -> Table:
 def add_bins(one: Bins | None, other: Bins) -> Bins:
     """Add bins to what there is."""
     return other if one is None else one + other
+
+
+class Growing:
+    """A table that small ones are added to; they are merged when they outweigh it, so that adding stays cheap."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._waiting: list[Table] = []
+        self._rows = 0
+
+    def add(self, table: Table) -> None:
+        """Take in a small table."""
+        self._waiting.append(table)
+        self._rows += len(table)
+        if self._rows > 4096 + len(self._table):
+            self.table()
+
+    def table(self) -> Table:
+        """Return the sum of all tables so far."""
+        if self._waiting:
+            self._table = merge([self._table, *self._waiting], self._table.grid)
+            self._waiting, self._rows = [], 0
+        return self._table

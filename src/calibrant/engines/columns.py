@@ -43,7 +43,9 @@ def find_columns(schema: Mapping[str, Any], layout: Layout, by: Sequence[str] = 
 
     def there(name: str, what: str, hint: str) -> str:
         if name not in names:
-            raise FileError(f"There is no column {name!r} for the {what}; there are: {', '.join(names[:12])}. Hint: {hint}.")
+            raise FileError(
+                f"There is no column {name!r} for the {what}; there are: {', '.join(names[:12])}. Hint: {hint}."
+            )
         return name
 
     for name in by:
@@ -65,7 +67,10 @@ def find_columns(schema: Mapping[str, Any], layout: Layout, by: Sequence[str] = 
     kind = "wide" if len(scores) > 1 else "list" if _nested(schema[scores[0]]) else "binary"
     if kind == "wide" and len(scores) > MOST_COLUMNS:
         raise input_error(
-            "proba", "evaluate", f"be at most {MOST_COLUMNS} wide columns on an engine", f"{len(scores)}",
+            "proba",
+            "evaluate",
+            f"be at most {MOST_COLUMNS} wide columns on an engine",
+            f"{len(scores)}",
             "store them as one list column probs (or logits)",
         )
     if classes is not None and schema[label].is_integer() and not isinstance(classes[0], int):

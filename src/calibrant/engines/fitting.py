@@ -45,7 +45,8 @@ def fit_summary(calibrator: Any, summary: Summary) -> Any:
 
     Parameters
     ----------
-    calibrator : IsotonicOneVsRest, IsotonicMulticlass, HistogramBinning, SplineCalibration, PlattScaling or BetaCalibration
+    calibrator : Calibrator
+        IsotonicOneVsRest, IsotonicMulticlass, HistogramBinning, SplineCalibration, PlattScaling or BetaCalibration.
         Its options are used; ``space`` is set to "proba": cells are cells of probabilities.
     summary : Summary
         With the class-wise view (the spline's default target needs only top-1).
@@ -75,7 +76,10 @@ def fit_summary(calibrator: Any, summary: Summary) -> Any:
         _fit_logistic(calibrator, summary)
     else:
         raise input_error(
-            "calibrator", "fit_summary", "be isotonic, histogram, spline, Platt or beta", type(calibrator).__name__,
+            "calibrator",
+            "fit_summary",
+            "be isotonic, histogram, spline, Platt or beta",
+            type(calibrator).__name__,
             "use fit_frame for temperature and vector scaling, or fit on a sample of rows",
         )
     return calibrator
@@ -95,7 +99,10 @@ def _pieces(table: Table) -> Pieces:
 def _fit_spline(calibrator: SplineCalibration, summary: Summary) -> None:
     if calibrator.interpolation != "linear" or calibrator.target not in ("top-1", "classwise"):
         raise input_error(
-            "target", "fit_summary", "be top-1 or classwise with linear interpolation", repr(calibrator.target),
+            "target",
+            "fit_summary",
+            "be top-1 or classwise with linear interpolation",
+            repr(calibrator.target),
             "fit other ranks on a sample of rows",
         )
     view = TopLabel() if calibrator.target == "top-1" else Classwise()
@@ -141,7 +148,9 @@ def _fit_logistic(calibrator: Any, summary: Summary) -> None:
             theta, good = calibrator._solve_block(log_p, log_rest, hit, weights)
         if not good:
             warnings.warn(
-                f"{calibrator.title}: the solver stopped before its gradient tolerance.", ConvergenceWarning, stacklevel=3
+                f"{calibrator.title}: the solver stopped before its gradient tolerance.",
+                ConvergenceWarning,
+                stacklevel=3,
             )
         fitted.append(theta[:, 0])
     calibrator.smallest_ = float(smallest)
@@ -228,7 +237,9 @@ def _logits(scores: Any, space: Space, share: float) -> Floats:
     if space == "logit":
         return np.asarray(scores, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        return np.asarray(Scores(np.clip(scores, 0, 1), space, "proba").values() * (1 - share) + share / scores.shape[1])
+        return np.asarray(
+            Scores(np.clip(scores, 0, 1), space, "proba").values() * (1 - share) + share / scores.shape[1]
+        )
 
 
 def _refuse_zeros(reduce: Any, columns: Columns, share: float) -> None:
@@ -237,8 +248,11 @@ def _refuse_zeros(reduce: Any, columns: Columns, share: float) -> None:
     zeros = reduce(lambda p, _codes, _weights: np.array([float((p <= 0).any(axis=1).sum())]), 1)
     if zeros[0]:
         raise input_error(
-            "frame", "fit_frame", "hold positive probabilities, because their logarithm is scaled",
-            f"{int(zeros[0])} rows with an exact 0", "give logits, or floor= a number to the calibrator",
+            "frame",
+            "fit_frame",
+            "hold positive probabilities, because their logarithm is scaled",
+            f"{int(zeros[0])} rows with an exact 0",
+            "give logits, or floor= a number to the calibrator",
         )
 
 
@@ -257,8 +271,10 @@ def _newton_temperature(calibrator: TemperatureScaling, reduce: Any) -> None:
     beta, inside = newton.solve(sums, 1.0, _LOW, _HIGH)
     if not inside:
         warnings.warn(
-            f"temperature: the best T lies outside [{_LOW:g}, {_HIGH:g}]; T = {1 / beta:.3g} is used. Check that columns "
-            "and labels match.", ConvergenceWarning, stacklevel=3,
+            f"temperature: the best T lies outside [{_LOW:g}, {_HIGH:g}]; T = {1 / beta:.3g} is used. Check that "
+            "columns and labels match.",
+            ConvergenceWarning,
+            stacklevel=3,
         )
     calibrator.temperature_ = 1.0 / beta
 
@@ -302,5 +318,7 @@ def _newton_vector(calibrator: VectorScaling, reduce: Any, k: int) -> None:
     problem = _DistributedDiagonal(reduce, k, calibrator.space)
     theta, _, converged = minimise(problem, problem.centre)
     if not converged:
-        warnings.warn("vector scaling: the solver stopped before its gradient tolerance.", ConvergenceWarning, stacklevel=3)
+        warnings.warn(
+            "vector scaling: the solver stopped before its gradient tolerance.", ConvergenceWarning, stacklevel=3
+        )
     calibrator.scale_, calibrator.shift_ = theta[0].copy(), theta[1].copy()

@@ -37,10 +37,10 @@ def _any(tests: Sequence[nw.Expr]) -> nw.Expr:
 
 def _choose(values: Sequence[Any], label: nw.Expr) -> nw.Expr:
     """Return values[label], as a chain of cases."""
-    chosen: Any = values[-1]
+    chosen: nw.Expr = values[-1]
     for k in range(len(values) - 2, -1, -1):
         chosen = nw.when(label == float(k)).then(values[k]).otherwise(chosen)
-    return chosen  # type: ignore[no-any-return]
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,15 @@ class Rows:
     def classes(self, by: Sequence[str], group: str) -> Any:
         """Return the pairs of all classes in long form, their class in `group`."""
         if self.frame.implementation.is_duckdb():  # its unpivot works on the default connection only
-            return nw.concat([self.one_class(by, k).with_columns(nw.lit(k).alias(group)) for k in range(self.n_classes)])
+            return nw.concat(
+                [self.one_class(by, k).with_columns(nw.lit(k).alias(group)) for k in range(self.n_classes)]
+            )
         # the sign carries the outcome through the unpivot, so that no label is repeated and compared per class
         tiny = 1e-300
         signed = [
-            nw.when(nw.col(_LABEL) == float(k)).then(-nw.col(_p(k)).clip(lower_bound=tiny)).otherwise(nw.col(_p(k)))
+            nw.when(nw.col(_LABEL) == float(k))
+            .then(-nw.col(_p(k)).clip(lower_bound=tiny))
+            .otherwise(nw.col(_p(k)))
             .alias(_p(k))
             for k in range(self.n_classes)
         ]
@@ -159,7 +163,9 @@ class Rows:
         truth, square = nw.col("__true"), nw.col("__square")
         ranks = [nw.col(f"__c{k}") - nw.when(y <= float(k)).then(1.0).otherwise(0.0) for k in range(self.n_classes - 1)]
         mean = nw.col("__sum") * (1.0 + square) - 2.0 * square
-        again = (1.0 + square) * (1.0 + square) * nw.col("__sum") - 4.0 * (1.0 + square) * square + 4.0 * nw.col("__cube")
+        again = (
+            (1.0 + square) * (1.0 + square) * nw.col("__sum") - 4.0 * (1.0 + square) * square + 4.0 * nw.col("__cube")
+        )
         zero = nw.lit(0.0) if self.logits else nw.when(truth > 0).then(0.0).otherwise(1.0)
         log_true = nw.col(_LOG) if self.logits else truth.clip(lower_bound=1e-300).log()
         return frame.with_columns(
@@ -184,7 +190,9 @@ def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
     k = 0 if columns.kind == "pairs" else len(columns.scores) if columns.kind == "wide" else 2
     frame = table.select(
         *(_float(name, schema).fill_null(nan).alias(r) for name, r in zip(columns.scores, raw, strict=True)),
-        _label(columns, schema).alias(_LABEL), *weight, *(nw.col(name) for name in columns.by),
+        _label(columns, schema).alias(_LABEL),
+        *weight,
+        *(nw.col(name) for name in columns.by),
     )
     kinds = [str(schema[name]) for name in columns.scores]
     single = all(kind == "Float32" for kind in kinds)
@@ -206,10 +214,12 @@ def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
         )
     elif normalize:
         frame = frame.with_columns(nw.sum_horizontal(*rs).alias("__total"))
-        frame = frame.with_columns(*((r * (1.0 / nw.col("__total"))).clip(0.0, 1.0).alias(_p(i)) for i, r in enumerate(rs)))
+        frame = frame.with_columns(
+            *((r * (1.0 / nw.col("__total"))).clip(0.0, 1.0).alias(_p(i)) for i, r in enumerate(rs))
+        )
     else:
         frame = frame.with_columns(*(r.clip(0.0, 1.0).alias(_p(i)) for i, r in enumerate(rs)))
-    usable = _usable(columns, raw, k, tolerance, normalize, whole=schema[columns.label].is_integer())
+    usable = _usable(columns, raw, k, tolerance, normalize, schema[columns.label])
     return Rows(frame, usable, k, columns.kind == "pairs", columns.weight is not None, logits)
 
 
@@ -253,14 +263,14 @@ def _reason(columns: Columns, raw: Sequence[str], k: int, tolerance: float, norm
     return nw.when(missing).then(1).otherwise(reason)
 
 
-def _usable(
-    columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool, *, whole: bool
-) -> nw.Expr:
+def _usable(columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool, label: Any) -> nw.Expr:
     """Return whether a row counts: the same as no reason against it, in fewer steps (NaN fails every ≤)."""
     rs, y = [nw.col(r) for r in raw], nw.col(_LABEL)
-    tests = [y >= 0.0, y <= max(k, 2) - 1.0]
-    if not whole:
-        tests.append(y == y.floor())
+    tests = [y <= max(k, 2) - 1.0]
+    if label != nw.Boolean:
+        tests.append(y >= 0.0)
+        if not label.is_integer():
+            tests.append(y == y.floor())
     if columns.space == "logit":
         tests += [r.abs() <= 1.7e308 for r in rs]
     elif normalize and columns.kind == "wide":
@@ -295,7 +305,7 @@ def read_sums(summary: Summary, chunk: dict[str, Array]) -> None:
 
     def number(name: str) -> float:
         value = float(np.asarray(chunk[name], dtype=np.float64)[0]) if name in chunk else 0.0
-        return value if value == value else 0.0  # an empty frame sums to NULL in SQL
+        return 0.0 if np.isnan(value) else value  # an empty frame sums to NULL in SQL
 
     names = PAIR_SCORES + (() if summary.pairs else VECTOR_SCORES)
     w = number("__total_w")

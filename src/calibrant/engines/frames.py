@@ -16,6 +16,7 @@ from calibrant._typing import Array
 from calibrant.core.edges import FINE, PARTS, SLACK
 from calibrant.core.tables import Bins, Table
 from calibrant.engines import frame_rows as rows
+from calibrant.engines.batches import is_missing, summarize_lists
 from calibrant.engines.columns import Columns, find_columns
 from calibrant.engines.files import Layout
 from calibrant.engines.slices import Slices
@@ -48,8 +49,15 @@ def bin_expression(score: nw.Expr, m: int) -> nw.Expr:
 
 
 def summarize(
-    frame: Any, layout: Layout | None = None, *, by: Sequence[str] = (), views: Iterable[View | str] | None = None,
-    n_bins: Iterable[int] = (), strict: bool = False, normalize: bool = False, n_classes: int | None = None,
+    frame: Any,
+    layout: Layout | None = None,
+    *,
+    by: Sequence[str] = (),
+    views: Iterable[View | str] | None = None,
+    n_bins: Iterable[int] = (),
+    strict: bool = False,
+    normalize: bool = False,
+    n_classes: int | None = None,
 ) -> Slices:
     """Summarise a frame, lazy frame or relation of any engine Narwhals knows.
 
@@ -87,17 +95,16 @@ def summarize(
     table = nw.from_native(frame)
     columns = find_columns(table.collect_schema(), layout or Layout(), by)
     if columns.kind == "list":
-        from calibrant.engines.batches import summarize_lists
-
-        found = summarize_lists(
-            table, columns, views=views, n_bins=n_bins, normalize=normalize, n_classes=n_classes
-        )
+        found = summarize_lists(table, columns, views=views, n_bins=n_bins, normalize=normalize, n_classes=n_classes)
     else:
         found = _summarize_columns(table, columns, views, n_bins, normalize)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
         raise input_error(
-            "frame", "summarize", "hold at least one usable row", f"none ({_listed(found.rejected) or 'no rows at all'})",
+            "frame",
+            "summarize",
+            "hold at least one usable row",
+            f"none ({_listed(found.rejected) or 'no rows at all'})",
             "check the columns and the filter",
         )
     return found
@@ -123,16 +130,19 @@ def _summarize_columns(
     n_classes = len(columns.scores) if columns.kind == "wide" else 2
     pairs = columns.kind == "pairs"
     shape: dict[str, Any] = {
-        "n_classes": None if pairs else n_classes, "views": views, "n_bins": n_bins, "classes": columns.classes,
+        "n_classes": None if pairs else n_classes,
+        "views": views,
+        "n_bins": n_bins,
+        "classes": columns.classes,
         "pairs": pairs,
     }
     whole = Summary(**shape)
-    targets = [(whole, ())]
+    targets: list[tuple[Summary, tuple[str, ...]]] = [(whole, ())]
     if columns.by:
         targets.append((Summary(**shape, coarse=True), columns.by))
     queries, readers = [], []
     for model, by in targets:
-        for query, reader in _queries(prepared, model, tuple(by)):
+        for query, reader in _queries(prepared, model, by):
             queries.append(query)
             readers.append((model, reader))
     parts: dict[tuple[Any, ...], Summary] = {}
@@ -194,7 +204,10 @@ def _pairs(prepared: rows.Rows, view: View, by: tuple[str, ...]) -> Any:
     if isinstance(view, ClassK) and view.k < prepared.n_classes:
         return prepared.one_class(by, view.k)
     raise input_error(
-        "views", "summarize", "be top-1, class-K, classwise, pooled or entropy on an engine", view.name,
+        "views",
+        "summarize",
+        "be top-1, class-K, classwise, pooled or entropy on an engine",
+        view.name,
         "use Summary.update on batches of rows for other ranks",
     )
 
@@ -246,7 +259,7 @@ def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], di
 
 def _values(series: Any) -> list[Any]:
     """Plain Python values; NaN, a missing value in some engines, is None like NULL."""
-    return [None if value is None or value != value else value for value in series.to_list()]
+    return [None if is_missing(value) else value for value in series.to_list()]
 
 
 def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Table:
@@ -288,4 +301,3 @@ def _reader_of_bins(position: int, m: int, model: Summary, prepared: rows.Rows, 
         summary.add_bins(position, m, Bins(w, ws, wt))
 
     return read
-

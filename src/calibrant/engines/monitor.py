@@ -36,7 +36,7 @@ class Window(Record):
     reference: tuple[str, ...]
     current: tuple[str, ...]
     changes: tuple[Difference, ...]
-    #: Largest distance of the two cumulative paths, and its p-value given the scores (outcomes exchanged within cells).
+    #: Largest distance of the two cumulative paths, and its p-value given the scores.
     ks: float
     ks_pvalue: float
 
@@ -66,9 +66,11 @@ class MonitorReport(Record):
         state = f"ALARM since {self.since}" if self.alarm else "no alarm"
         lines = [
             f"{self.name}: {_count(self.n)} predictions, day {self.days} of the watch",
-            f"{state}: log e-value {self.log_evalue:.2f}, alarm at {self.log_threshold:.2f} "
-            f"(a model calibrated within {100 * self.tolerance:g} points ever raises it with probability at most "
-            f"{100 * self.false_alarm_rate:g} %)",
+            (
+                f"{state}: log e-value {self.log_evalue:.2f}, alarm at {self.log_threshold:.2f} "
+                f"(a model calibrated within {100 * self.tolerance:g} points ever raises it with probability at most "
+                f"{100 * self.false_alarm_rate:g} %)"
+            ),
         ]
         if self.window is not None:
             lines.append(
@@ -76,8 +78,8 @@ class MonitorReport(Record):
                 f"calibration moved by {100 * self.window.ks:.2f} points ({format_pvalue(self.window.ks_pvalue)})"
             )
             lines += [
-                f"  {change.name} {format_value(change.before)} -> {format_value(change.after)} ({format_pvalue(change.pvalue)})"
-                for change in self.window.changes
+                f"  {c.name} {format_value(c.before)} -> {format_value(c.after)} ({format_pvalue(c.pvalue)})"
+                for c in self.window.changes
             ]
         return "\n".join(lines)
 
@@ -87,8 +89,15 @@ def _count(n: int) -> str:
 
 
 def monitor(
-    store: str | Path, summary: Summary | None = None, *, name: str | None = None, window: int = 7,
-    alpha: float | None = None, tolerance: float | None = None, restart: bool = False, rng: RNG = 0,
+    store: str | Path,
+    summary: Summary | None = None,
+    *,
+    name: str | None = None,
+    window: int = 7,
+    alpha: float | None = None,
+    tolerance: float | None = None,
+    restart: bool = False,
+    rng: RNG = 0,
 ) -> MonitorReport:
     """Add a day's summary to a store and say how things stand; without a summary only say it.
 
@@ -120,8 +129,8 @@ def monitor(
     Notes
     -----
     44 bets (a shift or a slope of the log-odds, small to large, both signs), each starting on every day with
-    a share fixed beforehand, hold all the wealth; the e-value is its sum. If t given s is Bernoulli(p) with abs(p − s) ≤ tolerance, it is a
-    supermartingale and P(ever ≥ 1/α) ≤ α (Ville's inequality), whatever the number and the size of the days.
+    a share fixed beforehand, hold all the wealth; the e-value is its sum. If t given s is Bernoulli(p) with
+    abs(p − s) ≤ tolerance, it is a supermartingale and P(ever ≥ 1/α) ≤ α (Ville's inequality), whatever the number and the size of the days.
     """
     for label, value in (("alpha", alpha), ("tolerance", tolerance)):
         if value is not None and not (0 < value < 1 or (label == "tolerance" and value == 0)):
@@ -171,8 +180,17 @@ def _report(days: Sequence[Day], settings: dict[str, Any], window: int, rng: RNG
         for day, value in zip(watch, path, strict=True)
     )
     return MonitorReport(
-        watch[-1].name, watch[-1].n, len(watch), bool(len(crossed)), watch[int(crossed[0])].name if len(crossed) else None,
-        float(path[-1]), limit, settings["alpha"], settings["tolerance"], _window(watch, window, rng), history,
+        watch[-1].name,
+        watch[-1].n,
+        len(watch),
+        bool(len(crossed)),
+        watch[int(crossed[0])].name if len(crossed) else None,
+        float(path[-1]),
+        limit,
+        settings["alpha"],
+        settings["tolerance"],
+        _window(watch, window, rng),
+        history,
     )
 
 
@@ -195,11 +213,19 @@ def _sum(days: Sequence[Day]) -> Summary:
 
 
 def compare_windows(
-    reference: Summary, current: Summary, reference_names: Sequence[str] = (), current_names: Sequence[str] = (), *,
-    level: float = 0.95, n_resamples: int = 999, rng: RNG = None,
+    reference: Summary,
+    current: Summary,
+    reference_names: Sequence[str] = (),
+    current_names: Sequence[str] = (),
+    *,
+    level: float = 0.95,
+    n_resamples: int = 999,
+    rng: RNG = None,
 ) -> Window:
     """Compare two sets of predictions: differences of mean scores, and whether one calibration curve fits both."""
-    names = [name for name in ("accuracy", "confidence", "brier", "nll") if name in reference.sums and name in current.sums]
+    names = [
+        name for name in ("accuracy", "confidence", "brier", "nll") if name in reference.sums and name in current.sums
+    ]
     changes = tuple(_difference(name, reference, current, level) for name in names)
     ks, pvalue = curve_test(
         reference.tables(TopLabel())[0], current.tables(TopLabel())[0], n_resamples, check_rng(rng, "compare_windows")
@@ -255,11 +281,13 @@ def curve_test(one: Table, two: Table, n_resamples: int, rng: np.random.Generato
     return observed, (1 + count) / (n_resamples + 1)
 
 
-def _thin(table: Table) -> tuple[Any, Floats, Floats, Floats]:
+def _thin(table: Table) -> tuple[Any, ...]:
     """Collect into coarse cells; parts of the first and last cell stay."""
     cell, part = table.key // PARTS, table.key % PARTS
     ends = (cell == 0) | (cell == table.grid - 1)
-    key = (cell // (table.grid // COARSE)) * PARTS + np.where(ends, part, np.where(cell < table.grid // 2, PARTS - 1, 0))
+    key = (cell // (table.grid // COARSE)) * PARTS + np.where(
+        ends, part, np.where(cell < table.grid // 2, PARTS - 1, 0)
+    )
     keys, where = np.unique(key, return_inverse=True)
     return keys, *(np.bincount(where, x, len(keys)) for x in (table.w, table.ws, table.wt))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def expand(pattern: str | Path) -> tuple[list[str], str]:
     if Path(text).is_dir():
         found = sorted(str(p) for p in Path(text).rglob("*") if p.suffix.lower() in FORMATS and p.is_file())
     else:
-        found = [text] if Path(text).exists() else sorted(glob.glob(text, recursive=True))
+        found = [text] if Path(text).exists() else sorted(glob.glob(text, recursive=True))  # noqa: PTH207 -- patterns may be absolute
     files = [name for name in found if not Path(name).name.startswith((".", "_"))]
     if not files:
         raise FileError(f"{text} matches no file. Hint: check the path, and quote the pattern.")
@@ -42,7 +43,9 @@ def expand(pattern: str | Path) -> tuple[list[str], str]:
     kinds = {FORMATS.get(suffix, suffix) for suffix in suffixes}
     if len(kinds) > 1 or not kinds <= {"csv", "tsv", "parquet", "arrow", "jsonl"}:
         listed = ", ".join(sorted(suffixes))
-        raise FileError(f"{text} must be tables of one kind (csv, tsv, parquet, arrow, jsonl); got {listed}. Hint: name one.")
+        raise FileError(
+            f"{text} must be tables of one kind (csv, tsv, parquet, arrow, jsonl); got {listed}. Hint: name one."
+        )
     return files, kinds.pop()
 
 
@@ -93,6 +96,8 @@ def _spark(files: list[str], kind: str, master: str) -> Any:
     session = sql.SparkSession.getActiveSession()
     if session is None:
         builder = sql.SparkSession.builder.master(master).appName("calibrant")
+        if master.startswith("local"):  # workers run the same Python as this process
+            builder = builder.config("spark.pyspark.python", sys.executable)
         session = builder.config("spark.ui.enabled", "false").config("spark.sql.adaptive.enabled", "true").getOrCreate()
     paths = [str(Path(name).resolve()) for name in files]
     if kind == "parquet":
@@ -105,9 +110,16 @@ def _spark(files: list[str], kind: str, master: str) -> Any:
 
 
 def evaluate_paths(
-    pattern: str | Path, engine: str = "auto", *, layout: Layout | None = None, by: Sequence[str] = (),
-    views: Iterable[View | str] | None = None, n_bins: Iterable[int] = (), strict: bool = False,
-    normalize: bool = False, master: str = "local[*]",
+    pattern: str | Path,
+    engine: str = "auto",
+    *,
+    layout: Layout | None = None,
+    by: Sequence[str] = (),
+    views: Iterable[View | str] | None = None,
+    n_bins: Iterable[int] = (),
+    strict: bool = False,
+    normalize: bool = False,
+    master: str = "local[*]",
 ) -> Slices:
     """Summarise files larger than memory, whole and by slices.
 
@@ -131,8 +143,8 @@ def evaluate_paths(
     except Exception as error:  # every engine has its own family; the user needs one line
         text = " ".join(str(error).split())
         raise FileError(
-            f"{pattern} cannot be read with {engine}: {text[:300]}. Hint: check that every file is complete and has the "
-            "same columns."
+            f"{pattern} cannot be read with {engine}: {text[:300]}. Hint: check that every file is complete "
+            "and has the same columns."
         ) from error
 
 
@@ -142,14 +154,28 @@ def is_many(path: str) -> bool:
 
 
 def evaluate_files(
-    pattern: str, layout: Layout | None = None, *, engine: str = "auto", master: str = "local[*]", strict: bool = False,
-    measures: list[str] | None = None, n_bins: int = 15, by: str | None = None, level: float = 0.95,
-    n_resamples: int = 1000, seed: int = 0, normalize: bool = False, groups: str | None = None,
+    pattern: str,
+    layout: Layout | None = None,
+    *,
+    engine: str = "auto",
+    master: str = "local[*]",
+    strict: bool = False,
+    measures: list[str] | None = None,
+    n_bins: int = 15,
+    by: str | None = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    normalize: bool = False,
+    groups: str | None = None,
 ) -> FileEvaluation:
     """Evaluate many or large files on an engine: the library call behind ``calibrant evaluate --engine``."""
     if groups is not None:
         raise input_error(
-            "groups", "evaluate", "be left out on an engine: cells have no clusters", repr(groups),
+            "groups",
+            "evaluate",
+            "be left out on an engine: cells have no clusters",
+            repr(groups),
             "evaluate one file without --engine",
         )
     names = [name.strip() for name in by.split(",")] if by else []
@@ -161,8 +187,14 @@ def evaluate_files(
 
 
 def summarize_any(
-    path: str, layout: Layout | None = None, *, engine: str | None = None, master: str = "local[*]", strict: bool = False,
-    normalize: bool = False, input_format: str | None = None,
+    path: str,
+    layout: Layout | None = None,
+    *,
+    engine: str | None = None,
+    master: str = "local[*]",
+    strict: bool = False,
+    normalize: bool = False,
+    input_format: str | None = None,
 ) -> Summary:
     """Summarise any file: tables on an engine, arrays and standard input at once."""
     if engine or is_many(path) or (Path(path).suffix.lower() in _TABLES and input_format is None):
@@ -171,6 +203,8 @@ def summarize_any(
     from calibrant.engines.evaluating import to_forecast
     from calibrant.engines.files import read_predictions
 
-    forecast = to_forecast(read_predictions(path, layout, input_format=input_format), caller="monitor", normalize=normalize)
+    forecast = to_forecast(
+        read_predictions(path, layout, input_format=input_format), caller="monitor", normalize=normalize
+    )
     pairs = not forecast.has_vectors
     return Summary(None if pairs else forecast.n_classes, pairs=pairs, classes=forecast.classes).add(forecast)

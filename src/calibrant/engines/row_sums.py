@@ -1,4 +1,4 @@
-"""Sums of row scores a `Summary` keeps: Σw, Σw·x, Σw·x² of proper scores, and what a calibrated model expects of them."""
+"""Sums of row scores a `Summary` keeps: Σw, Σw·x, Σw·x², and what a calibrated model expects of them."""
 
 from __future__ import annotations
 

@@ -46,8 +46,14 @@ class Slices:
         return Slices(self.whole + other.whole, self.by, parts)
 
     def evaluate(
-        self, *, measures: Iterable[str] | str | None = None, n_bins: int = 15, level: float = 0.95,
-        n_resamples: int = 1000, slice_resamples: int = 0, rng: RNG = None,
+        self,
+        *,
+        measures: Iterable[str] | str | None = None,
+        n_bins: int = 15,
+        level: float = 0.95,
+        n_resamples: int = 1000,
+        slice_resamples: int = 0,
+        rng: RNG = None,
     ) -> FileEvaluation:
         """Evaluate the whole and every slice; KS tests of slices are Holm-corrected.
 
@@ -79,4 +85,4 @@ class Slices:
 
 def _order(item: tuple[tuple[Any, ...], Summary]) -> tuple[tuple[bool, str, Any], ...]:
     """Sort slices by value, mixed types and None included."""
-    return tuple((value is None, "" if value is None else type(value).__name__, 0 if value is None else value) for value in item[0])
+    return tuple((v is None, "" if v is None else type(v).__name__, 0 if v is None else v) for v in item[0])

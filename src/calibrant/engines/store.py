@@ -73,7 +73,9 @@ class Store:
         except (OSError, ValueError) as error:
             raise FileError(f"{target} cannot be read ({error}). Hint: restore it or start a new store.") from error
         if found.get("schema", 0) > SCHEMA:
-            raise FileError(f"{target} has schema {found['schema']}; this version reads up to {SCHEMA}. Hint: update calibrant.")
+            raise FileError(
+                f"{target} has schema {found['schema']}; this version reads up to {SCHEMA}. Hint: update calibrant."
+            )
         return found
 
     def days(self) -> list[Day]:

@@ -13,8 +13,9 @@ from calibrant.core.declare import Recipe, lookup
 from calibrant.core.edges import COARSE, FINE
 from calibrant.core.inputs import Forecast, check_classes, check_forecast, check_pairs
 from calibrant.core.tables import Bins, Pairs, Table, width_bins
-from calibrant.engines.cells import add_bins, cut, fill_cells, merge
+from calibrant.engines.cells import Growing, add_bins, fill_cells, merge
 from calibrant.engines.row_sums import RowSums, row_sums, score_name
+from calibrant.engines.summary_views import above, difference, kept_view, needs_rows, plain_view
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import Binned, State
 from calibrant.metrics.recipes import CalibrationError, MeanScore, ScoreSums
@@ -28,27 +29,6 @@ __all__ = ["Summary"]
 
 #: Why a row was left out by an engine.
 REASONS = ("missing", "label", "outside", "weight")
-
-
-class _Growing:
-    """A table that small ones are added to; they are merged when they outweigh it, so that adding stays cheap."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._waiting: list[Table] = []
-        self._rows = 0
-
-    def add(self, table: Table) -> None:
-        self._waiting.append(table)
-        self._rows += len(table)
-        if self._rows > 4096 + len(self._table):
-            self.table()
-
-    def table(self) -> Table:
-        if self._waiting:
-            self._table = merge([self._table, *self._waiting], self._table.grid)
-            self._waiting, self._rows = [], 0
-        return self._table
 
 
 class Summary:
@@ -98,27 +78,38 @@ class Summary:
     """
 
     def __init__(
-        self, n_classes: int | None = None, *, views: Iterable[View | str] | None = None, n_bins: Iterable[int] = (),
-        classes: ArrayLike | None = None, pairs: bool = False, coarse: bool = False,
+        self,
+        n_classes: int | None = None,
+        *,
+        views: Iterable[View | str] | None = None,
+        n_bins: Iterable[int] = (),
+        classes: ArrayLike | None = None,
+        pairs: bool = False,
+        coarse: bool = False,
     ) -> None:
         if pairs:
             n_classes = 0
         elif isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 2:
             raise input_error(
-                "n_classes", "Summary", "be a whole number of at least 2", repr(n_classes),
+                "n_classes",
+                "Summary",
+                "be a whole number of at least 2",
+                repr(n_classes),
                 "count the columns, or pass pairs=True for (correct, confidence)",
             )
         self.n_classes = int(n_classes or 0)
         self.classes = check_classes(classes, self.n_classes, "Summary")
         self.coarse = bool(coarse)
         default: tuple[View, ...] = (TopLabel(),) if pairs else (TopLabel(), Classwise(), Entropy())
-        self.views = tuple(_kept(as_view(v, "Summary"), pairs) for v in views) if views is not None else default
+        self.views = tuple(kept_view(as_view(v, "Summary"), pairs) for v in views) if views is not None else default
         self.n_bins = tuple(sorted({Binned(m).n_bins for m in n_bins}))
         self.n = 0
         self.fractional = 0
         self.rejected: dict[str, int] = dict.fromkeys(REASONS, 0)
         self.sums: RowSums = {}
-        self._cells = [[_Growing(Table.empty(self.grid_of(view))) for _ in range(self.group_count(view))] for view in self.views]
+        self._cells = [
+            [Growing(Table.empty(self.grid_of(view))) for _ in range(self.group_count(view))] for view in self.views
+        ]
         self._bins: dict[tuple[int, int], Bins] = {}
 
     @property
@@ -143,8 +134,13 @@ class Summary:
     # -- filling ------------------------------------------------------------------------------
 
     def update(
-        self, y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None,
-        space: Space = "proba", normalize: bool = False,
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        space: Space = "proba",
+        normalize: bool = False,
     ) -> Self:
         """Take in more rows; returns the summary itself.
 
@@ -165,12 +161,20 @@ class Summary:
         if self.pairs:
             return self.add(check_pairs(y_true, y_proba, caller=caller, sample_weight=sample_weight))
         forecast = check_forecast(
-            y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=self.classes, space=space,
+            y_true,
+            y_proba,
+            caller=caller,
+            sample_weight=sample_weight,
+            classes=self.classes,
+            space=space,
             normalize=normalize,
         )
         if forecast.n_classes != self.n_classes:
             raise input_error(
-                "y_proba", caller, f"have {self.n_classes} columns", f"{forecast.n_classes}",
+                "y_proba",
+                caller,
+                f"have {self.n_classes} columns",
+                f"{forecast.n_classes}",
                 "keep one Summary per model",
             )
         return self.add(forecast)
@@ -222,7 +226,11 @@ class Summary:
     def empty(self) -> Summary:
         """Return an empty summary of the same shape: the neutral element of ``+``."""
         return Summary(
-            self.n_classes or None, views=self.views, n_bins=self.n_bins, classes=self.classes, pairs=self.pairs,
+            self.n_classes or None,
+            views=self.views,
+            n_bins=self.n_bins,
+            classes=self.classes,
+            pairs=self.pairs,
             coarse=self.coarse,
         )
 
@@ -231,7 +239,10 @@ class Summary:
             return NotImplemented
         if self._shape() != other._shape():
             raise input_error(
-                "other", "Summary.__add__", "have the same classes, views, n_bins and grid", _difference(self, other),
+                "other",
+                "Summary.__add__",
+                "have the same classes, views, n_bins and grid",
+                difference(self._shape(), other._shape()),
                 "build both summaries with the same arguments",
             )
         whole = self.empty()
@@ -261,9 +272,9 @@ class Summary:
             view = TopLabel()
         threshold = getattr(view, "threshold", None)
         for position, kept in enumerate(self.views):
-            if type(kept) is type(view) and _plain(kept) == _plain(view):
+            if type(kept) is type(view) and plain_view(kept) == plain_view(view):
                 tables = tuple(growing.table() for growing in self._cells[position])
-                return tables if threshold is None else tuple(_above(table, threshold) for table in tables)
+                return tables if threshold is None else tuple(above(table, threshold) for table in tables)
         classwise = any(isinstance(kept, Classwise) for kept in self.views)
         if classwise and isinstance(view, ClassK) and view.k < self.n_classes:
             return (self.tables(Classwise())[view.k],)
@@ -271,9 +282,12 @@ class Summary:
             return (merge(self.tables(Classwise(threshold=threshold)), COARSE),)
         kept_names = ", ".join(v.name for v in self.views)
         if isinstance(view, Canonical):
-            raise _needs_rows("the canonical view")
+            raise needs_rows("the canonical view")
         raise input_error(
-            "view", "Summary", f"be one it keeps ({kept_names}) or that follows from them", view.name,
+            "view",
+            "Summary",
+            f"be one it keeps ({kept_names}) or that follows from them",
+            view.name,
             f"name it at construction: Summary(…, views=[…, '{view.name}'])",
         )
 
@@ -283,11 +297,14 @@ class Summary:
         if not isinstance(estimator, Binned):
             return self.tables(view)
         if estimator.convention is not None:
-            raise _needs_rows(f"convention={estimator.convention!r}")
+            raise needs_rows(f"convention={estimator.convention!r}")
         if estimator.debias and self.fractional:
             raise input_error(
-                "sample_weight", "Summary", "be whole numbers, because debias needs counts",
-                f"{self.fractional} fractional weights", "weights are frequencies: scale them to counts, or drop them",
+                "sample_weight",
+                "Summary",
+                "be whole numbers, because debias needs counts",
+                f"{self.fractional} fractional weights",
+                "weights are frequencies: scale them to counts, or drop them",
             )
         tables = self.tables(view)
         if getattr(view, "by", None):
@@ -300,7 +317,9 @@ class Summary:
         return self._told_bins(view, m)
 
     def _told_bins(self, view: View, m: int) -> Bins:
-        kept = [position for position, one in enumerate(self.views) if one == view or _plain(one) == _plain(view)]
+        kept = [
+            position for position, one in enumerate(self.views) if one == view or plain_view(one) == plain_view(view)
+        ]
         if m in self.n_bins and kept and getattr(view, "threshold", None) is None:
             bins = self._bins.get((kept[0], m), Bins.zeros(self.group_count(view), m))
             if getattr(view, "by", None):
@@ -309,7 +328,10 @@ class Summary:
             return bins
         grid = self.grid_of(view)
         raise input_error(
-            "n_bins", "Summary", f"divide its grid of {grid:_} cells".replace("_", " "), str(m),
+            "n_bins",
+            "Summary",
+            f"divide its grid of {grid:_} cells".replace("_", " "),
+            str(m),
             f"take 10, 15, 20, 25 …, or keep it from the start: Summary(…, n_bins=[{m}])",
         )
 
@@ -324,15 +346,18 @@ class Summary:
     def score_sums(self, recipe: Recipe) -> ScoreSums:
         """Return Σw, Σw·x, Σw·x² of the row score behind a mean."""
         if not isinstance(recipe, MeanScore):
-            raise _needs_rows("this measure")
+            raise needs_rows("this measure")
         name = score_name(recipe)
         if name not in self.sums:
             if self.pairs and not recipe.top_label_only:
                 raise input_error(
-                    "pairs", "Summary", "be False for measures of the whole vector", "top-label pairs",
+                    "pairs",
+                    "Summary",
+                    "be False for measures of the whole vector",
+                    "top-label pairs",
                     "keep the probability vectors, or ask for ece, ks, accuracy",
                 )
-            raise _needs_rows("this score")
+            raise needs_rows("this score")
         return self.sums[name]
 
     def measure(self, name: str, **params: Any) -> float:
@@ -348,8 +373,13 @@ class Summary:
             raise
 
     def evaluate(
-        self, *, measures: Iterable[str] | str | None = None, n_bins: int = 15, level: float = 0.95,
-        n_resamples: int = 1000, rng: RNG = None,
+        self,
+        *,
+        measures: Iterable[str] | str | None = None,
+        n_bins: int = 15,
+        level: float = 0.95,
+        n_resamples: int = 1000,
+        rng: RNG = None,
     ) -> Evaluation:
         """Return the same table as `calibrant.evaluate`, from cells.
 
@@ -415,47 +445,3 @@ class Summary:
         what = "top-label pairs" if self.pairs else f"{self.n_classes} classes"
         views = ", ".join(view.name for view in self.views)
         return f"Summary({self.n} rows, {what}, views {views})"
-
-
-def _kept(view: View, pairs: bool) -> View:
-    """Check a view at construction."""
-    if isinstance(view, Canonical):
-        raise _needs_rows("the canonical view")
-    if pairs and not view.top_label_only:
-        raise input_error("views", "Summary", "be top-1 for pairs", view.name, "keep the probability vectors")
-    if getattr(view, "threshold", None) is not None:
-        raise input_error(
-            "views", "Summary", "have no threshold: it is applied to the cells later", repr(view),
-            f"keep {view.name} and give the threshold to the measure",
-        )
-    return TopLabel() if isinstance(view, TopR) and view.r == 1 else view
-
-
-def _plain(view: View) -> tuple[Any, ...]:
-    """What tells kept pairs apart: not how groups are joined, nor which cells are read."""
-    facts = {k: v for k, v in vars(view).items() if k not in ("reduce", "threshold")}
-    return (view.name, *facts.values())
-
-
-def _above(table: Table, threshold: float) -> Table:
-    cells = threshold * table.grid
-    if abs(cells - round(cells)) > 1e-9 * table.grid:
-        raise input_error(
-            "threshold", "Summary", f"be a multiple of 1/{table.grid}", str(threshold), "take for example 0.01 or 0.05"
-        )
-    return cut(table, round(cells))
-
-
-def _needs_rows(what: str) -> InputError:
-    return InputError(
-        f"{what[0].upper()}{what[1:]} needs the rows, which a Summary does not keep. Hint: take a sample of rows and "
-        "use calibrant.measure there, for kernel measures skce with estimator='block'."
-    )
-
-
-def _difference(one: Summary, other: Summary) -> str:
-    names = ("n_classes", "classes", "views", "n_bins", "coarse")
-    for name, mine, yours in zip(names, one._shape(), other._shape(), strict=True):
-        if mine != yours:
-            return f"{name} {mine!r} and {yours!r}"
-    return "the same"

@@ -97,8 +97,12 @@ def unpack(data: bytes) -> Summary:
 
     views = [_VIEWS[spec.pop("view")](**spec) for spec in head["views"]]
     summary = Summary(
-        head["n_classes"] or None, views=views, n_bins=head["n_bins"], classes=head["classes"],
-        pairs=head["n_classes"] == 0, coarse=head["coarse"],
+        head["n_classes"] or None,
+        views=views,
+        n_bins=head["n_bins"],
+        classes=head["classes"],
+        pairs=head["n_classes"] == 0,
+        coarse=head["coarse"],
     )
     for position, groups in enumerate(head["cells"]):
         for group, (grid, rows, names) in enumerate(groups):

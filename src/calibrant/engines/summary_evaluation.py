@@ -88,7 +88,13 @@ def _mean_gap(table: Table) -> float:
 
 
 def evaluate_summary(
-    summary: Summary, *, measures: Iterable[str] | str | None, n_bins: int, level: float, n_resamples: int, rng: RNG,
+    summary: Summary,
+    *,
+    measures: Iterable[str] | str | None,
+    n_bins: int,
+    level: float,
+    n_resamples: int,
+    rng: RNG,
 ) -> Evaluation:
     """Return the table of results of a summary."""
     if not summary.n:
@@ -112,14 +118,20 @@ def evaluate_summary(
     )
     facts = _facts(summary, nulls.get("ks"))
     return Evaluation(
-        results, summary.n, summary.n_classes, verdict(facts), facts, level, n_resamples,
-        summary.total != summary.n, summary.classes, _notes(summary, built),
+        results,
+        summary.n,
+        summary.n_classes,
+        verdict(facts),
+        facts,
+        level,
+        n_resamples,
+        summary.total != summary.n,
+        summary.classes,
+        _notes(summary, built),
     )
 
 
-def _build(
-    summary: Summary, measures: Iterable[str] | str | None, n_bins: int
-) -> dict[str, tuple[Measure, Recipe]]:
+def _build(summary: Summary, measures: Iterable[str] | str | None, n_bins: int) -> dict[str, tuple[Measure, Recipe]]:
     """Return measure and recipe by name; the panel and "all" leave out what this summary cannot answer."""
     asked = measures is not None and measures != "all"
     if measures is None:
@@ -149,7 +161,12 @@ def _build(
 
 
 def _result(
-    summary: Summary, name: str, measure: Measure, recipe: Recipe, value: float, null: Null | BrownianNull | None,
+    summary: Summary,
+    name: str,
+    measure: Measure,
+    recipe: Recipe,
+    value: float,
+    null: Null | BrownianNull | None,
     level: float | None,
 ) -> Result:
     mean = std = pvalue = None
@@ -157,14 +174,14 @@ def _result(
     if null is not None:
         mean, std, pvalue = null.mean, null.std, null.pvalue(value)
     elif level is not None and isinstance(recipe, MeanScore) and measure.proper and math.isfinite(value):
-        mean, std, pvalue = _score_null(summary, measure, recipe, value)
+        mean, std, pvalue = _score_null(summary, measure, recipe)
     if level is not None and isinstance(recipe, MeanScore) and measure.proper and math.isfinite(value):
         interval = _score_interval(summary, recipe, value, level)
     return Result(name, value, mean, std, pvalue, interval, measure.estimates, measure.bound)
 
 
 def _score_null(
-    summary: Summary, measure: Measure, recipe: MeanScore, value: float
+    summary: Summary, measure: Measure, recipe: MeanScore
 ) -> tuple[float | None, float | None, float | None]:
     """Mean and spread of a mean score over labels drawn from the forecasts: sums of independent rows."""
     from scipy.stats import norm
@@ -210,13 +227,19 @@ def _facts(summary: Summary, null: Null | BrownianNull | None) -> Facts:
     if null is not None and not summary.pairs and any(isinstance(view, Classwise) for view in summary.views):
         tables = summary.tables(Classwise())
         moments = np.array([[t.ws.sum(), _variance(t), t.wt.sum()] for t in tables]).T
-        gaps = class_gaps(*moments, total, summary.classes or tuple(range(summary.n_classes)))
+        gaps = class_gaps(moments[0], moments[1], moments[2], total, summary.classes or tuple(range(summary.n_classes)))
     return Facts(
-        summary.n, summary.n_classes, accuracy, confidence, ks,
-        None if null is None else null.mean, None if null is None else null.std,
+        summary.n,
+        summary.n_classes,
+        accuracy,
+        confidence,
+        ks,
+        None if null is None else null.mean,
+        None if null is None else null.std,
         None if null is None else null.pvalue(ks),
         None if null is None else null.quantile(1 - ALPHA) + 0.84 * noise,
-        main_claim(top.bins(20), confidence - accuracy), gaps,
+        main_claim(top.bins(20), confidence - accuracy),
+        gaps,
     )
 
 
@@ -261,7 +284,10 @@ def null_from_cells(
 
 
 def _replicates(
-    members: dict[str, CalibrationError], tables: Sequence[Table], mirrored: bool, n_resamples: int,
+    members: dict[str, CalibrationError],
+    tables: Sequence[Table],
+    mirrored: bool,
+    n_resamples: int,
     rng: np.random.Generator,
 ) -> dict[str, Null]:
     step = max(1, min(n_resamples, _ENTRIES // max(1, sum(len(table) for table in tables))))
@@ -290,7 +316,7 @@ def _state(recipe: CalibrationError, tables: Sequence[Table], size: int) -> Any:
         elif estimator.bins == "width" and table.grid % m:
             parts.append(table._collect(width_index(table.score, m), m))  # bins kept apart: cells by their mean score
         else:
-            parts.append(estimator.state(table))  # type: ignore[arg-type]  # Binned gives Bins
+            parts.append(estimator.state(table))
     return Bins.stack(parts)
 
 

@@ -21,7 +21,7 @@ def hostile_predictions(n: int = 2000, n_classes: int = 3, seed: int = 0) -> dic
     tenths = np.diff(np.sort(rng.integers(0, 11, (n, n_classes - 1)), axis=1), axis=1, prepend=0, append=10) / 10
     flat = np.full((n, n_classes), 1 / n_classes)
     p = np.where(rng.random((n, 1)) < 0.5, sharp, np.where(rng.random((n, 1)) < 0.8, tenths, flat))
-    p[: n_classes] = np.eye(n_classes)
+    p[:n_classes] = np.eye(n_classes)
     p = np.abs(p) / np.abs(p).sum(axis=1, keepdims=True)
     columns: dict[str, Array] = {f"p_{k}": np.ascontiguousarray(p[:, k]) for k in range(n_classes)}
     columns["label"] = rng.integers(0, n_classes, n)
@@ -31,7 +31,10 @@ def hostile_predictions(n: int = 2000, n_classes: int = 3, seed: int = 0) -> dic
 
 
 def check_engine(
-    make_frame: Callable[[dict[str, Array]], Any], *, views: Sequence[str] | None = None, n_bins: Sequence[int] = (7,),
+    make_frame: Callable[[dict[str, Array]], Any],
+    *,
+    views: Sequence[str] | None = None,
+    n_bins: Sequence[int] = (7,),
     seed: int = 0,
 ) -> None:
     """Raise AssertionError unless an engine gives NumPy's cells: counts identical, sums to 1e-9, slices too.

@@ -1,0 +1,215 @@
+"""``calibrant bench --scale``: 10⁸ rows against the engine's own scan-and-sum, each run in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from calibrant.core.results import Record
+
+__all__ = ["ScaleReport", "generate", "run_scale"]
+
+#: Rows written at once.
+_BLOCK = 2_000_000
+
+
+@dataclass(frozen=True)
+class ScaleRun(Record):
+    """One task on one file: best wall time, processor time of that round and peak memory of the process."""
+
+    task: str
+    rows: int
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+@dataclass(frozen=True)
+class ScaleReport(Record):
+    """All runs, and what they say about the goals."""
+
+    runs: tuple[ScaleRun, ...]
+    goals: tuple[dict[str, Any], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'task':<28}{'rows':>13}{'seconds':>10}{'cpu':>9}{'peak MB':>9}"]
+        lines += [
+            f"{run.task:<28}{_count(run.rows):>13}{run.seconds:>10.2f}{run.cpu_seconds:>9.2f}{run.peak_mb:>9.0f}"
+            for run in self.runs
+        ]
+        lines += [f"{goal['goal']}: {goal['value']:.2f} ({'met' if goal['met'] else 'missed'})" for goal in self.goals]
+        return "\n".join(lines)
+
+
+def _count(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def generate(folder: Path, rows: int, seed: int = 0) -> Path:
+    """Write `rows` predictions once: confidence (float64), correct, and slice columns of 20 and 1 000 values."""
+    import numpy as np
+    import polars as pl
+
+    path = folder / f"scale-{rows}"
+    done = path / "_done"
+    if done.exists():
+        return path
+    path.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, rows, _BLOCK)):
+        rng = np.random.default_rng([seed, number])
+        n = min(_BLOCK, rows - start)
+        score = 1.0 - 0.5 * rng.random(n) ** 4
+        pl.DataFrame(
+            {
+                "confidence": score,
+                "correct": rng.random(n) < score - 0.02,
+                "model": rng.integers(0, 20, n).astype(np.int16),
+                "day": rng.integers(0, 50, n).astype(np.int16),
+            }
+        ).write_parquet(path / f"part-{number:05d}.parquet")
+    done.touch()
+    return path
+
+
+def _scan(path: Path) -> None:
+    import polars as pl
+
+    frame = pl.scan_parquet(path / "*.parquet")
+    frame.select(pl.col("confidence").sum(), pl.col("correct").sum()).collect(engine="streaming")
+
+
+def _bins(path: Path) -> None:
+    import polars as pl
+
+    from calibrant.engines.frames import top_bins
+
+    top_bins(pl.scan_parquet(path / "*.parquet"), 15)
+
+
+def _table(path: Path) -> None:
+    import polars as pl
+
+    from calibrant.engines.frames import top_table
+
+    top_table(pl.scan_parquet(path / "*.parquet"))
+
+
+def _sliced(*by: str, engine: str = "polars", master: str = "") -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        from calibrant.engines.paths import evaluate_paths
+
+        evaluate_paths(path / "*.parquet", engine, by=by, master=master)
+
+    return run
+
+
+TASKS: dict[str, Callable[[Path], None]] = {
+    "scan and sum": _scan,
+    "15-bin ECE alone": _bins,
+    "top-label cell table": _table,
+    "summary, 1 slice": _sliced(),
+    "summary, 20 slices": _sliced("model"),
+    "summary, 1000 slices": _sliced("model", "day"),
+    "summary, spark local[1]": _sliced(engine="spark", master="local[1]"),
+    "summary, spark local[2]": _sliced(engine="spark", master="local[2]"),
+}
+
+
+def run_scale(
+    scratch: str | Path,
+    *,
+    rows: int = 100_000_000,
+    rounds: int = 3,
+    spark: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> ScaleReport:
+    """Measure our engines at scale.
+
+    Parameters
+    ----------
+    scratch : str or Path
+        Folder for the generated files (about 7 bytes a row); they are kept and used again.
+    rows : int, default 10⁸
+        Rows of the large file; a hundredth of it shows that memory does not grow.
+    rounds : int, default 3
+        Rounds; in each the tasks take turns, and the best time counts.
+    spark : bool, default False
+        Also run Spark on one and two threads (needs the extra and Java).
+    progress : callable, optional
+        Told what runs.
+    """
+    folder = Path(scratch)
+    sizes = [max(rows // 100, 1000), rows]
+    tasks = [name for name in TASKS if "spark" not in name or (spark and find_spec("pyspark"))]
+    best: dict[tuple[str, int], ScaleRun] = {}
+    for size in sizes:
+        path = generate(folder, size)
+        for _ in range(rounds):
+            for name in tasks:
+                if progress:
+                    progress(f"{name}, {size} rows")
+                run = _fresh(name, path, size)
+                known = best.get((name, size))
+                if known is None or run.seconds < known.seconds:
+                    best[name, size] = run
+    return ScaleReport(tuple(best[name, size] for size in sizes for name in tasks), _goals(best, sizes))
+
+
+def _fresh(task: str, path: Path, rows: int) -> ScaleRun:
+    """Run one task in a process of its own and read its times and its peak memory."""
+    command = [sys.executable, "-m", "calibrant.studies.bench.scale", task, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 -- our own module
+    seconds, cpu, peak = json.loads(done.stdout.splitlines()[-1])
+    return ScaleRun(task, rows, seconds, cpu, peak)
+
+
+def _goals(best: dict[tuple[str, int], ScaleRun], sizes: list[int]) -> tuple[dict[str, Any], ...]:
+    small, large = sizes
+    scan = best["scan and sum", large]
+
+    def ratio(task: str) -> float:
+        return best[task, large].seconds / scan.seconds
+
+    def goal(text: str, value: float, limit: float) -> dict[str, Any]:
+        return {"goal": text, "value": value, "limit": limit, "met": value <= limit}
+
+    growth = best["summary, 1 slice", large].peak_mb / best["summary, 1 slice", small].peak_mb
+    return (
+        goal("15-bin ECE alone ≤ 3.5 × scan and sum", ratio("15-bin ECE alone"), 3.5),
+        goal("whole top-label cell table ≤ 8 × scan and sum", ratio("top-label cell table"), 8.0),
+        goal("peak memory < 1000 MB", best["summary, 1 slice", large].peak_mb, 1000.0),
+        goal("peak memory of 100 × the rows, as a factor", growth, 3.0),
+    )
+
+
+def _peak_mb() -> float:
+    """Peak resident memory of this process; 0 where the system does not tell."""
+    if find_spec("resource") is None:
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def main(task: str, path: str) -> None:
+    """Run one task and write seconds, processor seconds and peak megabytes as JSON."""
+    import polars as pl  # noqa: F401 -- imports are not timed
+
+    import calibrant.engines.paths  # noqa: F401
+
+    start, cpu = time.perf_counter(), time.process_time()
+    TASKS[task](Path(path))
+    result = [time.perf_counter() - start, time.process_time() - cpu, _peak_mb()]
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
