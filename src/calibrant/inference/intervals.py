@@ -19,6 +19,7 @@ from calibrant.core.declare import Measure, Recipe, lookup
 from calibrant.core.edges import width_index
 from calibrant.core.inputs import Forecast, check_forecast, check_names, check_pairs, check_rng, to_array
 from calibrant.core.results import Interval
+from calibrant.core.shares import normal_quantile, wilson
 from calibrant.core.tables import Pairs
 from calibrant.errors import CoverageWarning, input_error
 from calibrant.estimators import Binned, Cumulative, Kernel, check_counts
@@ -193,7 +194,7 @@ def _score_interval(
     if method == "wilson":
         if clusters is not None or not np.isin(rows, (0.0, 1.0)).all():
             return None
-        low, high = wilson(value, n, level)
+        low, high = (float(end) for end in wilson(value, n, level))
     elif method == "bca":
         low, high = _bca(rows, forecast.weights, clusters, level, n_resamples, rng)
     elif method in ("normal", "hall"):
@@ -206,27 +207,6 @@ def _score_interval(
         low, high = (recipe.link(max(end, floor)) for end in (low, high))
     smallest, largest = measure.range
     return Interval(value, max(low, smallest), min(high, largest), level, method, forecast.n)
-
-
-def wilson(share: float, n: float, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of a share (1927).
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in wilson(0.5, 100, 0.95)]
-    [0.404, 0.596]
-    """
-    z = normal_quantile(0.5 + level / 2)
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def normal_quantile(q: float) -> float:
-    """Return the standard normal quantile."""
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(q)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,3 +23,8 @@ from calibrant.metrics.rps import ranked_probability_score as ranked_probability
 from calibrant.metrics.rbs import root_brier_score as root_brier_score
 from calibrant.metrics.entropy import mean_entropy as mean_entropy
 from calibrant.metrics.recipes import calibration_error as calibration_error
+from calibrant.metrics.curves import class_table as class_table
+from calibrant.metrics.curves import cumulative_curve as cumulative_curve
+from calibrant.metrics.curves import isotonic_curve as isotonic_curve
+from calibrant.metrics.curves import local_curve as local_curve
+from calibrant.metrics.curves import reliability_curve as reliability_curve

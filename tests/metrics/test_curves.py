@@ -1,0 +1,71 @@
+"""Curves carry the numbers that the measures report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import metrics
+from calibrant.errors import InputError
+from calibrant.estimators import Isotonic, Local
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.7] * 4, 800)
+    return np.array([rng.choice(4, p=0.8 * row + 0.05) for row in p]), p
+
+
+@pytest.mark.parametrize("bins", ["width", "mass"])
+def test_reliability_gives_ece(data, bins):
+    curve = metrics.reliability_curve(*data, bins=bins)
+    error = (curve.count * np.abs(curve.frequency - curve.score)).sum() / curve.count.sum()
+    assert error == pytest.approx(calibrant.measure("ece", *data, bins=bins))
+    assert (curve.low <= curve.frequency).all()
+    assert (curve.frequency <= curve.high).all()
+    assert (curve.expected_low <= curve.score).all()
+    assert (curve.score <= curve.expected_high).all()
+
+
+def test_cumulative_gives_ks(data):
+    curve = metrics.cumulative_curve(*data, view="within-2")
+    assert curve.ks == pytest.approx(calibrant.measure("ks", *data, view="within-2"))
+    assert curve.fractile[-1] == pytest.approx(1)
+
+
+def test_isotonic_adds_up(data):
+    curve = metrics.isotonic_curve(*data)
+    parts = curve.miscalibration - curve.discrimination + curve.uncertainty
+    assert parts == pytest.approx(calibrant.measure("brier", *data, view="top-1"), abs=1e-12)
+    assert (np.diff(curve.frequency) >= 0).all()
+    error = (curve.count * np.abs(curve.frequency - curve.score)).sum() / curve.count.sum()
+    assert error == pytest.approx(metrics.calibration_error(*data, estimator=Isotonic()))
+
+
+def test_local_curve_equals_its_definition(data):
+    """Two weighted sides of every canonical point, one half each."""
+    y, p = data
+    s, t = p.max(axis=1), p.argmax(axis=1) == y
+    curve = metrics.local_curve(y, p, decay=0.8)
+    for k in (40, 55, 70, 90):
+        q = k / 100
+        sides = []
+        for side in (s <= q, s > q):
+            w = 0.8 ** (np.abs(s[side] - q) / 0.01)
+            sides.append((w * t[side]).sum() / w.sum())
+        assert curve.frequency[k] == pytest.approx(np.mean(sides), rel=1e-9)
+    error = np.abs(s - curve(s)).mean()
+    assert error == pytest.approx(metrics.calibration_error(y, p, estimator=Local(0.8)))
+
+
+def test_class_table(data):
+    table = metrics.class_table(*data)
+    assert table.error.mean() == pytest.approx(calibrant.measure("sce", *data))
+    assert table.share.sum() == pytest.approx(1)
+
+
+def test_a_curve_needs_one_group(data):
+    with pytest.raises(InputError, match="class-0"):
+        metrics.reliability_curve(*data, view="classwise")
