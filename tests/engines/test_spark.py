@@ -23,13 +23,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python
 SRC = Path(__file__).resolve().parents[2] / "src"
 
 
 def session(master):
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
     builder = sql.SparkSession.builder.master(master).appName("calibrant tests").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.pyspark.python", sys.executable)
     made = (
         builder.config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.showConsoleProgress", "false")
@@ -102,7 +102,7 @@ import calibrant.engines.batches as batches
 from calibrant.engines.frames import summarize
 
 spark = (SparkSession.builder.master(sys.argv[3]).config("spark.ui.enabled", "false")
-         .config("spark.pyspark.python", sys.executable).config("spark.ui.showConsoleProgress", "false").getOrCreate())
+         .config("spark.ui.showConsoleProgress", "false").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
 frame = spark.read.parquet(sys.argv[1]).repartition(4)
 marker = sys.argv[2]

@@ -130,7 +130,8 @@ def monitor(
     -----
     44 bets (a shift or a slope of the log-odds, small to large, both signs), each starting on every day with
     a share fixed beforehand, hold all the wealth; the e-value is its sum. If t given s is Bernoulli(p) with
-    abs(p − s) ≤ tolerance, it is a supermartingale and P(ever ≥ 1/α) ≤ α (Ville's inequality), whatever the number and the size of the days.
+    abs(p − s) ≤ tolerance, it is a supermartingale and P(ever ≥ 1/α) ≤ α (Ville's inequality), whatever the
+    number and the size of the days.
     """
     for label, value in (("alpha", alpha), ("tolerance", tolerance)):
         if value is not None and not (0 < value < 1 or (label == "tolerance" and value == 0)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ def _spark(files: list[str], kind: str, master: str) -> Any:
     if session is None:
         builder = sql.SparkSession.builder.master(master).appName("calibrant")
         if master.startswith("local"):  # workers run the same Python as this process
-            builder = builder.config("spark.pyspark.python", sys.executable)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         session = builder.config("spark.ui.enabled", "false").config("spark.sql.adaptive.enabled", "true").getOrCreate()
     paths = [str(Path(name).resolve()) for name in files]
     if kind == "parquet":
