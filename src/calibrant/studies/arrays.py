@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import calibrant.metrics  # noqa: F401  # declares the measures
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.declare import Recipe, lookup
 from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array

@@ -40,7 +40,7 @@ def binned_measures(n_bins: int, *, pairs: bool = False) -> dict[str, Recipe]:
 def bins(
     y_true: ArrayLike, y_proba: ArrayLike, *, numbers: Iterable[int] = BINS, n_resamples: int = 200,
     space: Space = "proba", pairs: bool = False, seed: int = 0, folder: str | Path | None = None,
-    jobs: int | None = 1, progress: Tell | None = None,
+    jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Measure every binned error with different numbers of bins, beside what a calibrated model would score.
 

@@ -44,7 +44,7 @@ def estimators_at(n: int, order: int) -> dict[str, Recipe]:
 def estimator_bias(
     y_true: ArrayLike | None = None, y_proba: ArrayLike | None = None, *, sizes: Iterable[int] = SIZES,
     repeats: int = 1000, order: int = 1, space: Space = "proba", pairs: bool = False, seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Compare estimators of a calibration error with the truth, at growing numbers of rows.
 

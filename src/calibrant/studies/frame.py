@@ -11,6 +11,8 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -22,9 +24,9 @@ import numpy as np
 from calibrant._typing import Array
 from calibrant.core.parallel import cores
 from calibrant.core.results import Record
-from calibrant.errors import FileError, MissingExtraError, input_error
+from calibrant.errors import MissingExtraError, input_error
 
-__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "run_study", "write_text"]
+__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "run_study", "workspace", "write_text"]
 
 SCHEMA = 1
 #: Parameters of one cell: plain values only, they name its checkpoint.
@@ -91,8 +93,30 @@ def _work(study: Study, cell: Cell) -> list[Row]:
         return study.worker(cell, study.arrays, cell_rng(study, cell))
 
 
+@dataclass(frozen=True)
+class Workspace:
+    """Where and how the studies inside a `with workspace(…)` run, unless they say so themselves."""
+
+    folder: Path | None = None
+    jobs: int | None = 1
+    progress: Tell | None = None
+
+
+_HERE: ContextVar[Workspace] = ContextVar("workspace")
+
+
+@contextmanager
+def workspace(folder: str | Path | None = None, *, jobs: int | None = 1, progress: Tell | None = None) -> Iterator[None]:
+    """Give every study of a long job a place for its checkpoints, processes, and somebody to tell."""
+    token = _HERE.set(Workspace(None if folder is None else Path(folder), jobs, progress))
+    try:
+        yield
+    finally:
+        _HERE.reset(token)
+
+
 def run_study(
-    study: Study, *, folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None
+    study: Study, *, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None
 ) -> list[Row]:
     """Run (or resume) a study and return its rows in the order of the cells.
 
@@ -101,15 +125,17 @@ def run_study(
     study : Study
         What to do.
     folder : path, optional
-        Where finished cells are kept; the same study goes on there, another one is refused.
-    jobs : int or None, default 1
-        Processes (None: one per core). More than one needs a script that can be imported (``if __name__ == …``);
-        no number depends on it.
+        Where finished cells are kept; the same study (same arrays, cells and seed) goes on there.
+    jobs : int, optional
+        Processes, by default one; 0 means one per core. More than one needs a script that can be imported
+        (``if __name__ == "__main__"``); no number depends on it.
     progress : callable, optional
         Told (done, all, cell) after every cell.
     """
-    if jobs is not None and jobs < 1:
-        raise input_error("jobs", "run_study", "be at least 1 (or None for all cores)", repr(jobs), "use 1")
+    here = _HERE.get(Workspace())
+    folder, jobs, progress = folder or here.folder, here.jobs if jobs is None else jobs, progress or here.progress
+    if jobs is not None and jobs < 0:
+        raise input_error("jobs", "run_study", "be at least 0 (0: all cores)", repr(jobs), "use 1")
     place = None if folder is None else _claim(Path(folder), study)
     found: dict[int, list[Row]] = {}
     for i, cell in enumerate(study.cells):
@@ -157,16 +183,12 @@ def _file_name(cell: Cell) -> str:
 
 
 def _claim(folder: Path, study: Study) -> Path:
-    """Take the folder for this study; refuse the cells of another."""
-    cells = folder / f"{study.name}-cells"
+    """Return the folder of this study's cells; another study has another one."""
+    plan = json.dumps(study.plan, sort_keys=True)
+    cells = folder / f"{study.name}-cells-{hashlib.sha256(plan.encode()).hexdigest()[:12]}"
     cells.mkdir(parents=True, exist_ok=True)
-    plan, here = cells / "plan.json", json.dumps(study.plan, sort_keys=True)
-    if plan.exists() and plan.read_text(encoding="utf-8") != here:
-        raise FileError(
-            f"{cells} holds the cells of another study (other data, seed or settings). "
-            "Hint: choose a new folder, or delete this one."
-        )
-    write_text(plan, here)
+    if not (cells / "plan.json").exists():
+        write_text(cells / "plan.json", plan)
     return cells
 
 
@@ -177,6 +199,15 @@ def _read(path: Path) -> list[Row] | None:
         return None
     rows: list[Row] | None = document.get("rows") if document.get("schema") == SCHEMA else None
     return rows
+
+
+def valid_json(value: Any) -> Any:
+    """Replace infinite and undefined numbers by strings."""
+    if isinstance(value, dict):
+        return {key: valid_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [valid_json(item) for item in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def write_text(path: Path, text: str) -> None:
@@ -223,7 +254,7 @@ class StudyResult(Record):
             aside = path.with_name(f"{path.name}.{os.getpid()}.part")
             write(aside)
             aside.replace(path)
-        write_text(written[2], json.dumps(self.to_dict(), indent=1, ensure_ascii=False))
+        write_text(written[2], json.dumps(valid_json(self.to_dict()), indent=1, ensure_ascii=False))
         if self.curves:
             try:
                 written += [draw_panels(self.curves, folder / f"{self.name}{s}", self.name) for s in (".svg", ".png")]

@@ -30,7 +30,7 @@ MEASURES = {"ECE": "ece", "SCE": "sce", "ACE": "ace", "TACE": "tace", "CWCE₁":
 def label_noise(
     y_true: ArrayLike | None = None, y_proba: ArrayLike | None = None, *, noise: Iterable[float] = NOISE,
     models: int = 60, n: int = 2000, n_classes: int = 10, space: Space = "proba", seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Rank random wrong models by every measure and by their true error, at growing label noise.
 

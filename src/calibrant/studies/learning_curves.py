@@ -46,7 +46,7 @@ def make_method(name: str, space: Space) -> Calibrator:
 def learning_curves(
     y_true: ArrayLike, y_proba: ArrayLike, *, methods: Iterable[str] = METHODS, sizes: Iterable[int] | None = None,
     repeats: int = 10, n_test: int | None = None, space: Space = "proba", seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Fit each method on growing random parts of the rows and measure it on the rest.
 

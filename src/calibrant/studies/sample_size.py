@@ -32,7 +32,7 @@ def sample_size(
     y_true: ArrayLike, y_proba: ArrayLike, after: ArrayLike | None = None, *,
     measures: Mapping[str, str] | Iterable[str] | None = None, sizes: Iterable[int] | None = None,
     repeats: int = 10_000, space: Space = "proba", after_space: Space = "proba", pairs: bool = False,
-    seed: int = 0, folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+    seed: int = 0, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Measure subsamples of growing size, drawn without replacement, and compare with the whole set.
 

@@ -32,7 +32,7 @@ def measures() -> dict[str, Recipe]:
 
 def temperature_sweep(
     y_true: ArrayLike, y_proba: ArrayLike, *, temperatures: Iterable[float] = TEMPERATURES, space: Space = "proba",
-    seed: int = 0, folder: str | Path | None = None, jobs: int | None = 1, progress: Tell | None = None,
+    seed: int = 0, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
 ) -> StudyResult:
     """Divide the logits by each temperature and measure; says where every measure has its minimum.
 

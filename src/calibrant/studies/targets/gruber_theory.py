@@ -1,0 +1,254 @@
+"""Theory of Gruber & Buettner (2022) on known laws: theorem 3.1, propositions 3.2 and D.2, appendix E, figure 2.
+
+References
+----------
+[1] Gruber & Buettner (2022), "Better Uncertainty Calibration via Proper Scores for Classification and Beyond", NeurIPS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from calibrant import metrics
+from calibrant._typing import RNG, Array, Floats
+from calibrant.core.inputs import Forecast, check_forecast, check_rng
+from calibrant.core.links import softmax
+from calibrant.core.tables import Pairs
+from calibrant.datasets import SimulatedForecast, accuracy_replaced, collapsed, hidden_miscalibration, hundred_classes
+from calibrant.inference.bias import folded_mean
+from calibrant.metrics.taxonomy import BOUNDS
+from calibrant.studies.arrays import log_sizes
+from calibrant.studies.variance_regression import one_thread
+from calibrant.studies.targets.result import Finding, Line, TargetResult
+from calibrant.views import Classwise, TopLabel
+
+__all__ = ["TARGETS"]
+
+
+def _by_score(pairs: Pairs, p: float) -> float:
+    """E |s − E[t | s]|^p with every distinct score its own group."""
+    _, group = np.unique(np.round(pairs.score, 12), return_inverse=True)
+    w = np.ones(len(group)) if pairs.weight is None else pairs.weight
+    count = np.bincount(group, w)
+    gap = np.abs(np.bincount(group, w * pairs.score) - np.bincount(group, w * pairs.outcome)) / count
+    return float((count / count.sum() * gap**p).sum())
+
+
+def _taxonomy(y: Array, proba: Floats, weight: Floats | None = None) -> dict[str, float]:
+    """Return every error of the taxonomy on the empirical law (each distinct forecast its own group)."""
+    forecast = check_forecast(y, proba, caller="reproduce", sample_weight=weight)
+    _, group = np.unique(np.round(proba, 12), axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    w = np.ones(len(y)) if weight is None else weight / weight.sum() * len(y)
+    k = proba.shape[1]
+    onehot = np.eye(k)[y] * w[:, None]
+    mean = np.stack([np.bincount(group, onehot[:, j]) for j in range(k)], 1) / np.bincount(group, w)[:, None]
+    gap, top, found = np.abs(proba - mean[group]), TopLabel().pairs(forecast), {}
+    for p in (1, 2):
+        found[f"CE{p}"] = float(np.average((gap**p).sum(axis=1), weights=w) ** (1 / p))
+        found[f"TCE{p}"] = _by_score(top, p) ** (1 / p)
+        found[f"CWCE{p}"] = sum(_by_score(pairs, p) for pairs in Classwise().groups(forecast)) ** (1 / p)
+    found |= {
+        "RBS": metrics.root_brier_score(y, proba, sample_weight=weight),
+        "ECE": metrics.expected_calibration_error(y, proba, sample_weight=weight),
+        "KS": metrics.kolmogorov_smirnov_error(y, proba, sample_weight=weight),
+        "MMCE": metrics.maximum_mean_calibration_error(y, proba, sample_weight=weight),
+    }
+    return found
+
+
+#: Theorem 3.1 as pairs (upper, lower) of the names above; each is also in `calibrant.metrics.taxonomy.BOUNDS`.
+ORDER = (
+    ("RBS", "CE2"), ("CE1", "CWCE1"), ("CE2", "CWCE2"), ("CE1", "TCE1"), ("CE2", "TCE2"), ("TCE2", "TCE1"),
+    ("TCE1", "ECE"), ("TCE1", "KS"), ("TCE1", "MMCE"),
+)
+
+
+def theorem_3_1(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
+    """All inequalities of the taxonomy on random finite models (`data` is not needed)."""
+    del data
+    generator = check_rng(rng, "reproduce")
+    models = 40 if quick else 500
+    slack = {pair: math.inf for pair in ORDER}
+    norms, example = math.inf, {}
+    for _ in range(models):
+        k, m, n = int(generator.integers(2, 6)), int(generator.integers(1, 9)), int(generator.integers(5, 400))
+        distinct = generator.dirichlet(np.full(k, 0.7), m)
+        law = generator.dirichlet(np.full(k, 0.7), m)
+        which = generator.integers(0, m, n)
+        y = (law[which].cumsum(axis=1) <= generator.random(n)[:, None]).sum(axis=1).clip(0, k - 1)
+        found = _taxonomy(y, distinct[which])
+        for pair in ORDER:
+            slack[pair] = min(slack[pair], found[pair[0]] - found[pair[1]])
+        norms = min(norms, math.sqrt(k) * found["CE2"] - found["CE1"], math.sqrt(2) - found["RBS"])
+        example = found
+    lines = [Line(f"smallest {upper} − {lower}", value, note="over all models") for (upper, lower), value in slack.items()]
+    lines += [Line(f"{name} of the last model", value) for name, value in example.items()]
+    findings = (
+        Finding(f"all inequalities hold on {models} random models", all(value >= -1e-9 for value in slack.values())),
+        Finding("CE₁ ≤ √K·CE₂ and RBS ≤ √2", norms >= -1e-9),
+        Finding(f"the library states {len(BOUNDS)} bounds, among them every one checked here", len(BOUNDS) >= 9),
+    )
+    values = sorted(example.items(), key=lambda item: -item[1])
+    curves = {
+        "one model: " + " ≥ ".join(name for name, _ in values): {
+            "class": [float(i) for i in range(len(values))], "error": [value for _, value in values],
+        }
+    }
+    return TargetResult("gruber-theorem-3-1", "S", "the taxonomy of calibration errors", tuple(lines), findings, curves, quick=quick)
+
+
+def prop_3_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
+    """Every weak error vanishes while CE₂ does not."""
+    del data, rng
+    lines, weak, exact = [], 0.0, 0.0
+    for k in (3, 4, 5) if quick else (3, 4, 5, 10, 20):
+        for alpha in (0.6, 0.7, 0.9):
+            law = hidden_miscalibration(n_classes=k, alpha=alpha)
+            found = _taxonomy(law.y_true, law.y_proba, law.sample_weight)
+            formula = math.sqrt(1 - 1 / (k - 1)) * (1 - alpha)
+            weak = max(weak, *(found[name] for name in ("TCE1", "TCE2", "CWCE1", "CWCE2", "ECE", "KS", "MMCE")))
+            exact = max(exact, abs(found["CE2"] - formula))
+            lines.append(Line(f"CE₂, K = {k}, α = {alpha}", found["CE2"], formula, "√(1 − 1/(K−1))·(1 − α)", (formula - 1e-9, formula + 1e-9)))
+    findings = (
+        Finding("TCE, CWCE, ECE, KS and MMCE are all 0", weak < 1e-9),
+        Finding("CE₂ equals the formula for every K and α", exact < 1e-9),
+        Finding("CE₂ comes near 1 for many classes and α near ½", math.sqrt(1 - 1 / 19) * 0.4 > 0.38),
+    )
+    return TargetResult("gruber-prop-3-2", "S", "weak errors miss an error of any size", tuple(lines), findings, quick=quick)
+
+
+def prop_d_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
+    """The map that replaces the top probability by the accuracy fools all top-label errors."""
+    del data, rng
+    law = accuracy_replaced()
+    after = _taxonomy(law.y_true, law.y_proba, law.sample_weight)
+    before = _taxonomy(law.y_true, np.asarray(law.before), law.sample_weight)
+    fooled = ("ECE", "KS", "TCE1", "TCE2", "MMCE")
+    lines = [Line(f"{name} after the map", after[name]) for name in (*fooled, "CE2", "RBS")]
+    lines += [Line(f"{name} before the map", before[name]) for name in ("CE2", "RBS")]
+    same = metrics.accuracy(law.y_true, law.y_proba, sample_weight=law.sample_weight)
+    findings = (
+        Finding("ECE, KS, TCE and MMCE call the mapped model perfect", max(after[name] for name in fooled) < 1e-9),
+        Finding("CE₂ does not: it rises from 0", before["CE2"] < 1e-9 and after["CE2"] > 0.1),
+        Finding("RBS does not: it rises", after["RBS"] > before["RBS"] + 1e-3),
+        Finding("the accuracy is kept", abs(same - 0.75) < 1e-9),
+    )
+    return TargetResult("gruber-prop-d-2", "S", "the accuracy-replacing map", tuple(lines), findings, quick=quick)
+
+
+def appendix_e(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
+    """Calibrated accuracy-preserving maps lose sharpness (proposition E.2)."""
+    del data, rng
+    from calibrant.scores import decomposition
+
+    law = collapsed()
+    weight = law.sample_weight
+    parts = {
+        name: decomposition(law.y_true, p, recalibrator="plug-in", sample_weight=weight)
+        for name, p in (("before", np.asarray(law.before)), ("after", law.y_proba))
+    }
+    lines = []
+    for name, part in parts.items():
+        truth = law.errors[f"sharpness_{name}"]
+        lines += [
+            Line(f"sharpness {name}", part.sharpness, truth, "closed form", (truth - 1e-9, truth + 1e-9)),
+            Line(f"calibration error {name}", part.calibration), Line(f"Brier score {name}", part.score),
+        ]
+    accuracy = [metrics.accuracy(law.y_true, np.asarray(p), sample_weight=weight) for p in (law.before, law.y_proba)]
+    findings = (
+        Finding("the map keeps calibration (error 0 before and after)", max(p.calibration for p in parts.values()) < 1e-9),
+        Finding("the map keeps the accuracy", abs(accuracy[0] - accuracy[1]) < 1e-9),
+        Finding("sharpness is lost", parts["after"].sharpness < parts["before"].sharpness - 1e-3),
+        Finding(
+            "the proper score shows the whole loss",
+            abs((parts["after"].score - parts["before"].score) - (parts["before"].sharpness - parts["after"].sharpness)) < 1e-9,
+        ),
+    )
+    return TargetResult("gruber-appendix-e", "S", "calibrated by forgetting", tuple(lines), findings, quick=quick)
+
+
+# -- figure 2 -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _hundred() -> tuple[SimulatedForecast, SimulatedForecast]:
+    with one_thread():  # many small decompositions: waiting for other threads costs more than it saves
+        return hundred_classes(part="cal"), hundred_classes(part="test")
+
+
+def _level(base: SimulatedForecast, scale: float) -> tuple[Forecast, Floats]:
+    """Return the forecast at one calibration level and the true chance that its top label is right."""
+    law = np.asarray(base.truth)
+    p = softmax(scale * np.log(np.maximum(law, np.finfo(np.float64).tiny))) if scale != 1 else law
+    forecast = check_forecast(base.y_true, p, caller="reproduce")
+    return forecast, np.asarray(law[np.arange(len(law)), forecast.top])
+
+
+def figure_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
+    """ECE against n at three calibration levels, with the formula of proposition 3.3 on top."""
+    del data
+    generator = check_rng(rng, "reproduce")
+    cal, test = _hundred()
+    accuracy = metrics.accuracy(cal.y_true, cal.y_proba)
+    lines = [Line("accuracy, seed 1, calibration part", accuracy, 0.8763, band=(0.87625, 0.87635))]
+    curves, off, gaps = {}, [], {}
+    sizes = (100, 300, 1000, 3000) if quick else log_sizes(len(test.y_true))[:-1]
+    for scale, name in ((1.0, "calibrated"), (1.5, "mediocre"), (2.5, "bad")):
+        forecast, chance = _level(test, scale)
+        index = np.clip(np.ceil((forecast.top_score - 2.0**-24) * 15) - 1, 0, 14).astype(int)
+        panel: dict[str, list[float]] = {"n": [], "simulated": [], "formula": []}
+        for size in sizes:
+            repeats = max(60 if quick else 1000, min(400 if quick else 4000, 100_000 // size))
+            values = np.empty(repeats)
+            for i in range(repeats):
+                rows = generator.integers(0, forecast.n, size)
+                label = generator.random(size) < chance[rows]
+                values[i] = _ece_of(index[rows], forecast.top_score[rows], label)
+            formula = _expected(index, forecast.top_score, chance, size)
+            mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(repeats))
+            for key, value in (("n", float(size)), ("simulated", mean), ("formula", formula)):
+                panel[key].append(value)
+            if size >= 300:
+                off.append(abs(mean - formula) <= max(0.03 * formula, 3 * error))
+            lines.append(Line(f"{name}, n = {size}", mean, formula, "published column: formula of proposition 3.3"))
+        curves[f"{name} (logits × {scale:g})"] = panel
+        gaps[name] = panel["simulated"]
+    findings = (
+        Finding("the formula is within 3 % or 3 standard errors from n = 300 on", all(off)),
+        Finding("the ECE of the calibrated model falls with n: noise alone", all(np.diff(gaps["calibrated"]) < 0)),
+        Finding(
+            "at the smallest n the calibrated model's ECE is more than three times its value at the largest",
+            gaps["calibrated"][0] > 3 * gaps["calibrated"][-1],
+        ),
+        Finding("bias is smaller for the badly calibrated model", gaps["bad"][0] / gaps["bad"][-1] < gaps["calibrated"][0] / gaps["calibrated"][-1]),
+    )
+    return TargetResult("gruber-fig-2", "S", "ECE against n, 100 classes", tuple(lines), findings, curves, quick=quick)
+
+
+def _ece_of(index: Array, score: Array, label: Array) -> float:
+    return float(np.abs(np.bincount(index, label - score, 15)).sum() / len(index))
+
+
+def _expected(index: Array, score: Array, chance: Floats, n: int) -> float:
+    """Proposition 3.3: given the bin counts, the expected ECE is a sum of folded normal means."""
+    count = np.bincount(index, minlength=15)
+    safe = np.where(count > 0, count, 1)
+    rate, mean = np.bincount(index, chance, 15) / safe, np.bincount(index, score, 15) / safe
+    spread = np.sqrt(rate * (1 - rate) / (n * safe / len(index)))
+    return float((count / len(index) * folded_mean(rate - mean, spread)).sum())  # [1] proposition 3.3
+
+
+#: Target name -> function (quick, data, rng).
+TARGETS: dict[str, Callable[[bool, Path | None, RNG], TargetResult]] = {
+    "gruber-theorem-3-1": theorem_3_1,
+    "gruber-prop-3-2": prop_3_2,
+    "gruber-prop-d-2": prop_d_2,
+    "gruber-fig-2": figure_2,
+    "gruber-appendix-e": appendix_e,
+}
