@@ -30,4 +30,4 @@ def wilson(share: Floats | float, n: Floats | float, level: float) -> tuple[Floa
     p, count = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
     middle = (p + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * np.sqrt(p * (1 - p) / count + z * z / (4 * count * count))
-    return np.maximum(0.0, middle - half), np.minimum(1.0, middle + half)
+    return np.where(p == 0, 0.0, middle - half), np.where(p == 1, 1.0, middle + half)  # exact at the ends

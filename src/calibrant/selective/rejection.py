@@ -9,6 +9,7 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_forecast, to_array
 from calibrant.core.results import Record
+from calibrant.core.shares import wilson
 from calibrant.errors import input_error
 from calibrant.selective.uncertainty import at_most, forecast_uncertainty
 
@@ -93,7 +94,7 @@ def rejection_curve(
     kept = np.array([weight[at_most(score, t)].sum() for t in grid])
     errors = np.array([wrong[at_most(score, t)].sum() for t in grid])
     error = np.divide(errors, kept, out=np.full(len(grid), np.nan), where=kept > 0)
-    low, high = wilson(error, kept, level)
+    low, high = wilson(error, np.where(kept > 0, kept, np.nan), level)
     return RejectionCurve(grid.copy(), error, kept / weight.sum(), low, high, level, forecast.n)
 
 
@@ -101,15 +102,3 @@ def check_level(level: float, caller: str) -> None:
     """Refuse levels outside (0, 1)."""
     if not 0 < level < 1:
         raise input_error("level", caller, "lie strictly between 0 and 1", repr(level), "0.95 is usual")
-
-
-def wilson(share: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the Wilson (1927) bounds of shares from `n` rows; nan where n is 0."""
-    from scipy.special import ndtri
-
-    z = float(ndtri(0.5 + level / 2))
-    size = np.where(n > 0, n, np.nan)
-    centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
-    half = z / (1 + z**2 / size) * np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
-    low, high = np.where(share == 0, 0.0, centre - half), np.where(share == 1, 1.0, centre + half)
-    return low, high  # exact at the ends, where the formula is 0 or 1 up to rounding
