@@ -4,62 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.calibrators._league import Entry, Held
-from calibrant.calibrators._mixture import LinearPool, LogPool, cross_fitted_losses, drop_small
+from calibrant.calibrators._league import LEAST, Entry, Held
+from calibrant.calibrators._mixture import Mixture, drop_small, prior_shares
 from calibrant.scores.rules import Log, ProperScore
 
-#: A pool with gain g and standard error s over doing nothing gets the share 1 − (CAUTION·s/g)².
-CAUTION = 1.0
+#: A mixture with gain g and standard error s over doing nothing gets the share 1 − (s/g)², all of it from here on.
+CERTAIN = 4.0
+#: A mixture trusted less than this is not worth shipping.
+LEAST_TRUST = 0.02
 #: Quantile of the 95 % intervals.
 Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Shares of the candidates in the shipped map, how they are pooled, and how far the pool is trusted."""
+    """Shares of the candidates in the shipped map (doing nothing stands first), the table and the reason."""
 
     shares: Floats
-    kind: Literal["linear", "log"]
-    trust: float
     records: list[dict[str, Any]]
     reason: str
 
 
 def row_losses(held: Held, score: ProperScore) -> Floats:
     """Score of every candidate on every held-out row, (M, N)."""
-    if isinstance(score, Log):
+    if isinstance(score, Log) or held.forecasts is None:
         return np.asarray(-np.log(held.truth.T))
     return np.stack([score._rows(p, held.codes) for p in held.forecasts])
 
 
-def judge(held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool) -> Judgement:
-    """Weigh the candidates; `entries` stand simplest first and begin with doing nothing."""
+def judge(
+    held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool, floor: float, n_classes: int
+) -> Judgement:
+    """Weigh the candidates; `entries` stand simplest first and begin with doing nothing.
+
+    With a `floor`, the map is held against the input with its exact zeros lifted: the gain of that alone is beyond
+    doubt, but one forbidden event makes the noise of an infinite score drown every other gain.
+    """
     losses = row_losses(held, score)
-    nothing = losses[0]
-    gains = [held.mean_and_error(nothing - rows) for rows in losses]
+    gains = [held.mean_and_error(losses[0] - rows) for rows in losses]
     best = int(np.argmax([gain for gain, _ in gains]))
     single = _simplest(held, losses, best)
-    shares = np.eye(len(entries))[single]
-    kind: Literal["linear", "log"] = "linear"
-    final = losses[single]
+    shares, final = np.eye(len(entries))[single], losses[single]
+    reference = losses[0]
+    if isinstance(score, Log) and floor > 0 and (held.truth[:, 0] <= LEAST).any():
+        reference = -np.log((1 - floor) * held.truth[:, 0] + floor / n_classes)
     if mixture and len(entries) > 1:
-        shares, kind, final = _pooled(held, score)
-    gain, error = held.mean_and_error(nothing - final)
-    trust = 1.0
-    if single == 0 and not mixture:
-        trust = 0.0
-    elif mixture:
-        trust = max(0.0, 1.0 - (CAUTION * error / gain) ** 2) if gain > 0 else 0.0
-    if trust < 0.02:
-        shares, kind, trust = np.eye(len(entries))[0], "linear", 0.0
-    records = _records(held, entries, losses, gains, shares / shares.sum() * (trust or 1.0))
-    reason = _reason(entries, score, shares, trust, (gain, error), gains, single)
-    return Judgement(shares, kind, trust, records, reason)
+        pool = Mixture(held, score, prior_shares(np.array([entry.prior for entry in entries])))
+        final = pool.cross_fitted_losses()
+        gain, error = held.mean_and_error(reference - final)
+        trust = 1.0 if gain > CERTAIN * error else 1.0 - (error / gain) ** 2 if gain > error else 0.0
+        shares = np.eye(len(entries))[0]
+        if trust >= LEAST_TRUST:
+            shares = trust * drop_small(pool.weights(np.ones(len(held.codes), dtype=bool))) + (1 - trust) * shares
+    records = _records(held, entries, losses, gains, shares)
+    change = held.mean_and_error(losses[0] - final)
+    return Judgement(shares, records, _reason(entries, score, shares, change, gains, single))
 
 
 def _simplest(held: Held, losses: Floats, best: int) -> int:
@@ -69,16 +73,6 @@ def _simplest(held: Held, losses: Floats, best: int) -> int:
         if behind <= error:
             return index
     return best
-
-
-def _pooled(held: Held, score: ProperScore) -> tuple[Floats, Literal["linear", "log"], Floats]:
-    """Return weights, kind and cross-fitted losses of the better pool."""
-    pools: list[LinearPool | LogPool] = [LinearPool(held, score), LogPool(held, score)]
-    crossed = [cross_fitted_losses(pool) for pool in pools]
-    chosen = int(np.argmin([held.weights @ rows for rows in crossed]))
-    pool = pools[chosen]
-    weights = pool.weights(np.ones(len(held.codes), dtype=bool))
-    return (drop_small(weights), "linear", crossed[0]) if chosen == 0 else (weights, "log", crossed[1])
 
 
 def _records(
@@ -91,14 +85,13 @@ def _records(
             "method": entry.name, "cv_score": held.mean_and_error(losses[index])[0], "gain": gain, "se": error,
             "low": gain - Z * error, "high": gain + Z * error, "preserves_argmax": entry.preserves_argmax,
             "chosen": bool(shares[index] > 0), "weight": float(shares[index]),
-            "fit_seconds": float(held.seconds[index]),
         })
     return sorted(table, key=lambda row: -row["gain"])
 
 
 def _reason(
-    entries: Sequence[Entry], score: ProperScore, shares: Floats, trust: float,
-    gain: tuple[float, float], gains: list[tuple[float, float]], single: int,
+    entries: Sequence[Entry], score: ProperScore, shares: Floats, gain: tuple[float, float],
+    gains: list[tuple[float, float]], single: int,
 ) -> str:
     name = {"nll": "NLL", "brier": "Brier score"}.get(score.name, score.name)
 
@@ -109,25 +102,20 @@ def _reason(
         )
         return f"{value} {name} [{low}, {high}]"
 
-    if trust == 0:
+    used = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+    if used == [0]:
         best = max(range(len(entries)), key=lambda i: gains[i][0])
         if best == 0:
             return "no change: no method beats doing nothing on held-out rows"
-        return f"no change: the best method, {entries[best].title.lower()}, gives {change(gains[best])}, within noise"
-    order = np.argsort(-shares)
-    used = [int(i) for i in order if shares[i] > 0]
+        return f"no change: the best method, {_title(entries[best])}, gives {change(gains[best])}, within noise"
     if len(used) == 1:
-        what = entries[used[0]].title.lower()
-    else:
-        total = shares.sum()
-        parts = [f"{entries[i].title.lower()} {100 * shares[i] / total:.0f} %" for i in used[:3]]
-        what = "pool of " + ", ".join(parts) + (f" and {len(used) - 3} more" if len(used) > 3 else "")
-    if trust < 0.995:
-        what += f", held back towards the input by {100 * (1 - trust):.0f} %"
-    text = f"{what}: {change(gain)} against doing nothing"
-    if len(used) > 1 and single > 0:
-        entry = entries[single]
-        keeps = "" if entry.preserves_argmax else ", which may change the predicted class"
-        text += f"; the simplest single method within noise of the best is {entry.title.lower()}{keeps}"
-    return text
+        return f"{_title(entries[used[0]])}: {change(gain)} against doing nothing"
+    parts = [f"{_title(entries[i])} {100 * shares[i]:.0f} %" for i in used[:3]]
+    more = f" and {len(used) - 3} more" if len(used) > 3 else ""
+    keeps = "" if all(entries[i].preserves_argmax for i in used) else "; the predicted class may change"
+    alone = "" if single == 0 else f"; alone, {_title(entries[single])} is the simplest within noise of the best"
+    return f"mixture of {', '.join(parts)}{more}: {change(gain)} against doing nothing{alone}{keeps}"
 
+
+def _title(entry: Entry) -> str:
+    return "the input" if entry.name == "identity" else entry.title[0].lower() + entry.title[1:]

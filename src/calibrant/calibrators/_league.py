@@ -27,6 +27,8 @@ TWICE = 2_000
 DIRICHLET_CLASSES = 30
 #: A probability of the truth counts as no less than this.
 LEAST = 1e-15
+#: Shares of the pool before any row is seen; the rest is spread evenly.
+PRIOR_SHARES = {"structured-matrix": 0.5, "order-preserving": 0.3}
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Entry:
     preserves_argmax: bool
     preserves_order: bool
     title: str
+
+    @property
+    def prior(self) -> float:
+        """Share in the pool before any row is seen: what was good on many data sets, most of all with few rows."""
+        return PRIOR_SHARES.get(self.name, 0.0)
 
 
 def entry_of(calibrator: Calibrator, n_classes: int, name: str | None = None) -> Entry:
@@ -82,20 +89,17 @@ def default_entries(n_classes: int, *, fast: bool) -> list[Entry]:
 
 @dataclass
 class Held:
-    """Out-of-fold forecasts of all candidates: (M, N, K) over N = repeats × rows."""
+    """What all M candidates said about N = repeats × rows held-out rows."""
 
-    forecasts: Floats
+    #: Probability of the truth, (N, M).
+    truth: Floats
+    #: Whole forecasts, (M, N, K), where the score needs them.
+    forecasts: Floats | None
     codes: Ints
     weights: Floats
     fold: Ints
     repeats: int
     seconds: Floats
-
-    @property
-    def truth(self) -> Floats:
-        """Probability each candidate gave to the truth, (N, M)."""
-        rows = np.arange(len(self.codes))
-        return np.maximum(self.forecasts[:, rows, self.codes].T, LEAST)
 
     def over_repeats(self, rows: Floats) -> Floats:
         """Average values of N rows over the repeats: one per row."""
@@ -167,10 +171,11 @@ class Crossing:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the league has judged them
             return list(map_chunks(lambda entry: self.fit(entry, slice(None), floor), entries))
 
-    def run(self, seconds: float | None = None) -> Held:
-        """Cross-fit all; drop candidates that would not end in time (the first fold tells)."""
+    def run(self, *, whole: bool, seconds: float | None = None) -> Held:
+        """Cross-fit all; keep whole forecasts or only those of the truth. Slow candidates go if time is short."""
         n, k, m = self.scores.n, self.scores.n_classes, len(self.entries)
-        out = np.empty((m, self.repeats * n, k))
+        truth = np.empty((self.repeats * n, m))
+        out = np.empty((m, self.repeats * n, k)) if whole else None
         fold = np.zeros(self.repeats * n, dtype=np.int64)
         spent = np.zeros(m)
         done = 0
@@ -180,11 +185,12 @@ class Crossing:
             split, member = task
             fit, held = self.splits[split]
             start = time.perf_counter()
-            offset = (split // self.per_repeat) * n
-            out[member, held + offset] = self.fit(self.entries[member], fit, floors[split]).predict_proba(
-                self.scores.matrix[held]
-            )
-            fold[held + offset] = split % self.per_repeat
+            p = self.fit(self.entries[member], fit, floors[split]).predict_proba(self.scores.matrix[held])
+            place = held + (split // self.per_repeat) * n
+            truth[place, member] = np.maximum(p[np.arange(len(held)), self.codes[held]], LEAST)
+            if out is not None:
+                out[member, place] = p
+            fold[place] = split % self.per_repeat
             spent[member] += time.perf_counter() - start
             done += 1
             if self.tell is not None:
@@ -193,16 +199,18 @@ class Crossing:
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the league judges by held-out rows
             floors = [self.floor(fit) for fit, _ in self.splits]
+            keep, first = np.arange(m), 0
             if seconds is not None:
-                keep = self._within(one, spent, seconds)
-                out, self.entries, spent, m = out[keep], [self.entries[i] for i in keep], spent[keep], len(keep)
-                rest = range(1, len(self.splits))
-            else:
-                rest = range(len(self.splits))
-            for _ in map_chunks(one, [(split, member) for split in rest for member in range(m)]):
+                keep, first = self._within(one, spent, seconds), 1
+            tasks = [(split, member) for split in range(first, len(self.splits)) for member in keep.tolist()]
+            for _ in map_chunks(one, tasks):
                 pass
+        self.entries = [self.entries[i] for i in keep]
         weights = np.tile(self.weights / self.repeats, self.repeats)
-        return Held(out, np.tile(self.codes, self.repeats), weights, fold, self.repeats, spent)
+        return Held(
+            truth[:, keep], None if out is None else out[keep], np.tile(self.codes, self.repeats), weights, fold,
+            self.repeats, spent[keep],
+        )
 
     def _within(self, one: Callable[[tuple[int, int]], None], spent: Floats, seconds: float) -> Array:
         """Run the first fold, simplest candidates first, and keep those whose sum fits the time."""

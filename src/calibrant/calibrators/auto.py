@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -11,15 +11,18 @@ from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._judging import judge
 from calibrant.calibrators._league import Crossing, Entry, allowed, default_entries, entry_of, n_repeats, sample_rows
-from calibrant.calibrators._pool import Pool
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View, pool_rows
+from calibrant.calibrators.ensemble import Ensemble
+from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.core.inputs import check_rng
 from calibrant.errors import input_error
-from calibrant.scores.rules import ProperScore, as_score
+from calibrant.scores.rules import Log, ProperScore, as_score
 
 if TYPE_CHECKING:
     import polars as pl
+
+C = TypeVar("C", bound=Calibrator)
 
 
 class AutoCalibrator(Calibrator):
@@ -59,22 +62,27 @@ class AutoCalibrator(Calibrator):
         The fitted map that is shipped: one method or a pool.
     league_ : polars.DataFrame
         One row per candidate, best first: held-out score, gain over doing nothing with its standard error and
-        95 % interval, whether it keeps the predicted class, its share in the shipped map, seconds.
+        95 % interval, whether it keeps the predicted class, its share in the shipped map, seconds (not saved).
     reason_ : str
         The choice in one sentence.
 
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic and, up to 30 classes, Dirichlet with two strengths of penalty. A linear and a log-linear
-    pool are compared on rows that neither the members nor the weights have seen; with gain g and standard
-    error s over doing nothing, the pool gets the share 1 − (s/g)² and the input the rest; nothing is changed when
-    g ≤ s. One method is named `best` in the table by the one-standard-error rule: the simplest whose paired
-    difference to the best is within noise. The floor under exact zeros is fitted once per fold and shared.
-    Probabilities of the truth count as at least 1e-15 in the score. Up to 2 million scores take part in the league; the
-    final map is fitted on all rows. How to choose by hand [1]_: accuracy must stay → order-preserving or ensemble
-    temperature; many rows and accuracy may change → structured matrix; unknown shape of the error and many rows →
-    isotonic, never with few.
+    multiclass isotonic and, up to 30 classes, Dirichlet with two strengths of penalty. The weights of the mixture
+    minimise the score of out-of-fold forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.5),
+    order-preserving (0.3) and the rest, so that few rows do not choose at random. The mixture is then scored on rows
+    that neither members nor weights have seen: with gain g and standard error s over doing nothing it gets
+    the share 1 − (s/g)² (positive-part shrinkage), all of it from g = 4s on, and the input the rest; nothing
+    changes when g ≤ s. Where a
+    true class had probability 0, the input with its zeros lifted takes that place. Without mixture the
+    one-standard-error rule decides [2]_: the simplest method whose paired difference to the best is within noise.
+    The floor under exact zeros is fitted once per fold and shared.
+    Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part
+    in the league; the final map is fitted on all rows.
+
+    How to choose by hand [1]_: accuracy must stay → order-preserving or ensemble temperature; many rows and accuracy
+    may change → structured matrix; unknown shape of the error and many rows → isotonic, never with few.
 
     References
     ----------
@@ -141,7 +149,9 @@ class AutoCalibrator(Calibrator):
         """The table of the league, best first."""
         import polars as pl
 
-        return pl.DataFrame(self.records_, infer_schema_length=None)
+        seconds = getattr(self, "seconds_", {})
+        rows = [{**row, "fit_seconds": seconds.get(row["method"])} for row in self.records_]
+        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"fit_seconds": pl.Float64})
 
     def watch(self, tell: Callable[[int, int], None] | None) -> Self:
         """Call `tell(done, total)` after every fit of the next `fit`; returns self."""
@@ -189,17 +199,19 @@ class AutoCalibrator(Calibrator):
             self.best_, self.records_ = whole.fit(whole.entries[0], slice(None), 0.0), []
             self.reason_ = "no change: too few rows to hold any out"
             return
-        held = league.run(self.max_fit_seconds)
-        verdict = judge(held, league.entries, as_score(self.criterion, caller), mixture=self.mixture)
+        score = as_score(self.criterion, caller)
+        held = league.run(whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
         floor = whole.floor(slice(None))
-        shares = verdict.shares
-        used = [i for i in range(len(shares)) if shares[i] > 0]
-        fitted = whole.fit_all([league.entries[i] for i in used], floor)
-        pool = fitted[0] if len(used) == 1 and verdict.kind == "linear" else Pool.of(fitted, shares[used], verdict.kind)
-        if 0 < verdict.trust < 1:
-            nothing = whole.fit(league.entries[0], slice(None), 0.0)
-            pool = Pool.of([nothing, pool], np.array([1 - verdict.trust, verdict.trust]), "linear")
-        self.best_, self.records_, self.reason_ = pool, verdict.records, verdict.reason
+        verdict = judge(
+            held, league.entries, score, mixture=self.mixture, floor=floor, n_classes=self.n_classes_
+        )
+        used = np.flatnonzero(verdict.shares)
+        members = whole.fit_all([league.entries[i] for i in used], floor)
+        if floor > 0 and used[0] == 0 and len(used) > 1:
+            members[0] = _lifted(members[0], floor)
+        self.best_ = members[0] if len(used) == 1 else _mixed(members, verdict.shares[used])
+        self.records_, self.reason_ = verdict.records, verdict.reason
+        self.seconds_ = {e.name: float(t) for e, t in zip(league.entries, held.seconds, strict=True)}
         self._tell = None
 
     def _predict(self, x: Floats) -> Floats:
@@ -207,3 +219,29 @@ class AutoCalibrator(Calibrator):
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return self.best_.describe(graph, x)
+
+
+def _mixed(members: list[Calibrator], shares: Floats) -> Ensemble:
+    """Put fitted members together."""
+    first = members[0]
+    mixture = Ensemble(weights=shares, space=first.input_space)
+    mixture.calibrators_, mixture.weights_ = members, shares
+    return _like(mixture, first)
+
+
+def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
+    """Return the input with its exact zeros lifted: temperature 1 above the floor."""
+    lifted = TemperatureScaling(floor=floor)
+    lifted.temperature_ = 1.0
+    _like(lifted, nothing)
+    lifted.floor_, lifted.smallest_ = floor, float(np.finfo(np.float64).tiny)
+    return lifted
+
+
+def _like(calibrator: C, other: Calibrator) -> C:
+    """Give a calibrator that was put together what `fit` would have set."""
+    calibrator.classes_, calibrator.n_classes_, calibrator.n_features_in_ = (
+        other.classes_, other.n_classes_, other.n_classes_
+    )
+    calibrator.floor_, calibrator.smallest_ = 0.0, 0.0
+    return calibrator

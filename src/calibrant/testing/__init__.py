@@ -6,6 +6,7 @@ from typing import Any
 
 #: name -> module of this package.
 _SUITES = {
+    "assert_calibrated": "assertions",
     "check_calibrator": "calibrators",
     "check_engine": "engines",
     "check_loss": "losses",
