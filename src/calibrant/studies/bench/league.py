@@ -1,0 +1,250 @@
+"""The league of repairs on real predictions: how close the automatic choice comes to a hindsight oracle."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Floats, Ints
+from calibrant.errors import CalibrantWarning, FileError
+
+__all__ = ["LeagueReport", "RealSet", "read_sets", "run_league"]
+
+#: Single methods the oracle may choose from (with hindsight: by the test rows).
+SINGLES = (
+    "identity", "temperature", "ensemble-temperature", "vector", "structured-matrix", "dirichlet", "platt", "beta",
+    "histogram", "scaling-binning", "isotonic", "isotonic-multiclass", "venn-abers", "spline", "order-preserving",
+)
+#: Dirichlet calibration with cross-validated penalty is left out above so many scores.
+DIRICHLET_SCORES = 60_000
+CALIBRATION_ROWS = 5_000
+#: A probability of the truth counts as no less than this.
+LEAST = 1e-15
+#: Fewest rows of a set with several forecasters that some days leave out.
+FEWEST = 80
+
+
+@dataclass(frozen=True)
+class RealSet:
+    """One model's scores with the truth, split into calibration and test rows."""
+
+    name: str
+    cal: Array
+    y_cal: Ints
+    test: Array
+    y_test: Ints
+    space: str
+
+    @property
+    def n_classes(self) -> int:
+        """Number of columns."""
+        return int(self.cal.shape[1])
+
+    def draw(self, rows: int, draw: int) -> RealSet:
+        """Return the set with a few calibration rows, drawn at random."""
+        some = np.random.default_rng([draw, rows]).permutation(len(self.y_cal))[:rows]
+        return RealSet(self.name, self.cal[some], self.y_cal[some], self.test, self.y_test, self.space)
+
+
+def read_sets(folder: str | Path) -> Iterator[RealSet]:
+    """Yield every set of a folder of .npz files that holds whole probability vectors.
+
+    A file without calibration part is permuted by ``default_rng(0)``; its first 5 000 rows (half of them below
+    10 000 rows) calibrate.
+    """
+    files = sorted(Path(folder).glob("*.npz"))
+    if not files:
+        raise FileError(f"{folder} holds no .npz files. Hint: name the folder of real predictions with --data.")
+    for file in files:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        if "logits_cal" in arrays:
+            yield RealSet(
+                file.stem, arrays["logits_cal"], arrays["labels_cal"].astype(np.int64), arrays["logits_test"],
+                arrays["labels_test"].astype(np.int64), "logit",
+            )
+        elif "logits_test" in arrays:
+            yield _split(file.stem, arrays["logits_test"], arrays["labels_test"], "logit")
+        elif "probs_test" in arrays or "counts_test" in arrays:
+            p = arrays.get("probs_test", arrays.get("counts_test")).astype(np.float64)  # type: ignore[union-attr]
+            yield _split(file.stem, p / p.sum(axis=1, keepdims=True), arrays["labels_test"], "proba")
+        elif "prob_test" in arrays:
+            columns = np.atleast_2d(arrays["prob_test"].astype(np.float64).T)
+            for index, column in enumerate(columns):
+                known = np.isfinite(column)
+                if known.sum() < FEWEST:
+                    continue
+                one = np.clip(column[known], 0.0, 1.0)
+                name = file.stem if len(columns) == 1 else f"{file.stem}:{arrays['methods'][index]}"
+                yield _split(name, np.stack([1 - one, one], axis=1), arrays["outcome_test"][known], "proba")
+
+
+def _split(name: str, scores: Array, y: Array, space: str) -> RealSet:
+    order = np.random.default_rng(0).permutation(len(y))
+    size = CALIBRATION_ROWS if len(y) >= 2 * CALIBRATION_ROWS else len(y) // 2
+    cal, test, codes = order[:size], order[size:], y.astype(np.int64)
+    return RealSet(name, scores[cal], codes[cal], scores[test], codes[test], space)
+
+
+def _forecasts(data: RealSet, fast: bool) -> dict[str, Floats]:
+    """Fit every method on the calibration rows and forecast the test rows."""
+    from calibrant.calibrators import AutoCalibrator, by_short_name
+
+    door: dict[str, Any] = {"space": data.space}
+    lead = by_short_name("temperature")(**door).fit(data.cal, data.y_cal)
+    out = {"auto": AutoCalibrator(fast=fast, **door).fit(data.cal, data.y_cal).predict_proba(data.test)}
+    for name in SINGLES:
+        if name == "dirichlet" and data.cal.size > DIRICHLET_SCORES:
+            continue
+        method = by_short_name(name)(**door)
+        if lead.floor_ > 0 and "floor" in method.get_params():
+            method.set_params(floor=lead.floor_)  # one fitted floor for all, or the search would take most of the time
+        out[name] = method.fit(data.cal, data.y_cal).predict_proba(data.test)
+    return out
+
+
+def _judge(data: RealSet, fast: bool) -> dict[str, Any]:
+    from calibrant.listing import measure
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        forecasts = _forecasts(data, fast)
+    rows = np.arange(len(data.y_test))
+    losses = {name: -np.log(np.maximum(p[rows, data.y_test], LEAST)) for name, p in forecasts.items()}
+    worse = losses["auto"] - losses["identity"]
+    error = float(worse.std() / np.sqrt(len(worse)))
+    return {
+        "classes": data.n_classes, "test_rows": len(rows), "nll": {n: float(v.mean()) for n, v in losses.items()},
+        "measures": {
+            name: {m: measure(m, data.y_test, forecasts[name]) for m in ("brier", "ece", "ks")}
+            for name in ("identity", "auto")
+        },
+        "harm": float(worse.mean()) if worse.mean() > 2 * error else 0.0,
+    }
+
+
+@dataclass(frozen=True)
+class LeagueReport:
+    """Results by set, number of calibration rows and draw."""
+
+    rows: tuple[dict[str, Any], ...]
+
+    def groups(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the groups the goals speak of."""
+        full = [row for row in self.rows if row["size"] is None]
+        groups = {
+            "all sets": full, "sets with ≥ 2 000 test rows": [r for r in full if r["test_rows"] >= 2000],
+            "two classes": [r for r in full if r["classes"] == 2],
+        }
+        for size in sorted({row["size"] for row in self.rows if row["size"]}, reverse=True):
+            groups[f"{size} calibration rows"] = [row for row in self.rows if row["size"] == size]
+        return {name: rows for name, rows in groups.items() if rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form."""
+        return {
+            "schema": 1, "groups": {name: _shares(rows) for name, rows in self.groups().items()},
+            "sets": list(self.rows),
+        }
+
+    def to_markdown(self) -> str:
+        """Return the tables as Markdown."""
+        lines = [
+            "| group | sets | auto: share of the oracle's NLL gain | mean share per set | harm (largest) |",
+            "|---|---|---|---|---|",
+        ]
+        for name, rows in self.groups().items():
+            got = _shares(rows)
+            lines.append(
+                f"| {name} | {len(rows)} | {100 * got['auto']:.1f} % | {100 * got['mean']:.1f} % "
+                f"| {got['harmed']} ({got['largest_harm']:.4f}) |"
+            )
+        lines += ["", "Share of the oracle's NLL gain by single methods:", ""]
+        for name, rows in self.groups().items():
+            singles = sorted(_shares(rows)["singles"].items(), key=lambda item: -item[1])
+            lines.append(f"- {name}: " + ", ".join(f"{method} {100 * share:.0f} %" for method, share in singles))
+        lines += ["", "| set | rows | classes | NLL before → after | Brier | ECE % | KS % | best single | its NLL |",
+                  "|---|---|---|---|---|---|---|---|---|"]
+        for row in self.rows:
+            best = min((n for n in row["nll"] if n != "auto"), key=row["nll"].__getitem__)
+            old, new = row["measures"]["identity"], row["measures"]["auto"]
+            lines.append(
+                f"| {row['set']} | {row['size'] or 'all'} | {row['classes']} "
+                f"| {row['nll']['identity']:.4f} → {row['nll']['auto']:.4f} | {old['brier']:.4f} → {new['brier']:.4f} "
+                f"| {100 * old['ece']:.2f} → {100 * new['ece']:.2f} | {100 * old['ks']:.2f} → {100 * new['ks']:.2f} "
+                f"| {best} | {row['nll'][best]:.4f} |"
+            )
+        return "\n".join(["# The automatic repair against a hindsight oracle", "", *lines, ""])
+
+    __str__ = to_markdown
+
+
+def _shares(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Gains summed over sets, as shares of the gain of the best single method of each set in hindsight."""
+    nothing = np.array([row["nll"]["identity"] for row in rows])
+    oracle = nothing - np.array([min(v for n, v in row["nll"].items() if n != "auto") for row in rows])
+    auto = nothing - np.array([row["nll"]["auto"] for row in rows])
+    matters = oracle > 0.003  # below, a ratio is noise
+    methods = [n for n in SINGLES if all(n in row["nll"] for row in rows)]
+    total = float(oracle.sum())
+    singles = {n: float((nothing - [row["nll"][n] for row in rows]).sum() / total) for n in methods} if total else {}
+    return {
+        "auto": float(auto.sum() / total) if total else float("nan"),
+        "mean": float((auto[matters] / oracle[matters]).mean()) if matters.any() else float("nan"),
+        "harmed": sum(row["harm"] > 0 for row in rows), "largest_harm": max(row["harm"] for row in rows),
+        "singles": singles,
+    }
+
+
+def run_league(
+    folder: str | Path, *, sizes: Sequence[int | None] = (None, 1000, 200), draws: int = 10, fast: bool = False,
+    only: Sequence[str] = (), checkpoint: str | Path | None = None, progress: Callable[[str], None] | None = None,
+) -> LeagueReport:
+    """Run the league on a folder of real predictions.
+
+    Parameters
+    ----------
+    folder : path
+        .npz files, see `read_sets`.
+    sizes : sequence of int or None
+        Numbers of calibration rows; None means all of them.
+    draws : int
+        Draws of the calibration rows for each number.
+    fast : bool
+        Use the fast automatic choice.
+    only : sequence of str
+        Beginnings of set names; empty means all.
+    checkpoint : path, optional
+        A file of finished results (JSON lines), taken up after a stop.
+    progress : callable, optional
+        Told the name of each run.
+    """
+    done: dict[str, dict[str, Any]] = {}
+    if checkpoint is not None and Path(checkpoint).exists():
+        for line in Path(checkpoint).read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            done[row["key"]] = row
+    sets = [s for s in read_sets(folder) if not only or s.name.startswith(tuple(only))]
+    rows = []
+    for size in sizes:
+        for draw in range(1 if size is None else draws):
+            for data in sets:
+                if size is not None and len(data.y_cal) < 1.3 * size:
+                    continue
+                key = f"{data.name}|{size}|{draw}|{fast}"
+                if key not in done:
+                    if progress is not None:
+                        progress(f"{data.name}, {size or 'all'} rows, draw {draw + 1}")
+                    part = data if size is None else data.draw(size, draw)
+                    done[key] = {"key": key, "set": data.name, "size": size, "draw": draw, **_judge(part, fast)}
+                    if checkpoint is not None:
+                        with Path(checkpoint).open("a", encoding="utf-8") as file:
+                            file.write(json.dumps(done[key]) + "\n")
+                rows.append(done[key])
+    return LeagueReport(tuple(rows))
