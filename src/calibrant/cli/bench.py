@@ -22,7 +22,7 @@ import click
 @click.option("--rows", type=click.IntRange(1000), default=100_000_000, show_default=True, help="Rows of --scale.")
 @click.option("--spark", is_flag=True, help="With --scale: also Spark on one and two threads.")
 @click.option("--league", is_flag=True, help="Instead: the automatic repair against a hindsight oracle on real sets.")
-@click.option("--data", type=click.Path(file_okay=False), envvar="CALIBRANT_DATA", help="Folder of real sets for --league.")
+@click.option("--data", type=click.Path(file_okay=False), envvar="CALIBRANT_DATA", help="Folder of sets for --league.")
 @click.option("--draws", type=click.IntRange(1), default=10, show_default=True,
               help="Draws of 1 000 and of 200 calibration rows of --league; it goes on from -o after a stop.")
 def command(
@@ -51,7 +51,7 @@ def command(
         report = run_scale(scratch, rows=rows, rounds=1 if quick else 3, spark=spark, progress=progress)
     elif league:
         if data is None:
-            raise click.UsageError("--league needs --data FOLDER (or CALIBRANT_DATA) with .npz files of real predictions.")
+            raise click.UsageError("--league needs --data FOLDER (or CALIBRANT_DATA) with .npz files of predictions.")
         from calibrant.studies.bench.league import run_league
 
         saved = None if output is None else output.with_name(output.name + ".rows.jsonl")
