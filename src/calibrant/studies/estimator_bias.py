@@ -12,7 +12,7 @@ from calibrant.core.declare import Recipe
 from calibrant.core.inputs import check_forecast
 from calibrant.core.links import sigmoid
 from calibrant.datasets import two_gaussians
-from calibrant.estimators import KDE, Binned
+from calibrant.estimators import KDE, Binned, State
 from calibrant.metrics.recipes import CalibrationError
 from calibrant.studies.arrays import forecast_of, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
@@ -37,8 +37,18 @@ def estimators_at(n: int, order: int) -> dict[str, Recipe]:
         found |= {
             "15 bins, debiased": CalibrationError(view, Binned(15, debias=True), 2, root=False),
             "15 mass bins, debiased": CalibrationError(view, Binned(15, "mass", debias=True), 2, root=False),
+            "15 bins, debiased, may be negative": Unclipped(view, Binned(15, debias=True), 2, root=False),
+            "15 mass bins, debiased, may be negative": Unclipped(view, Binned(15, "mass", debias=True), 2, root=False),
         }
     return found
+
+
+class Unclipped(CalibrationError):
+    """The debiased power as it is: unbiased up to the bins, negative at times."""
+
+    def finish(self, state: State) -> Floats:
+        """Return the power without the clip at 0."""
+        return self.view.join(self.estimator.power(state, self.norm))
 
 
 def estimator_bias(

@@ -38,6 +38,17 @@ class ScaleReport(Record):
     runs: tuple[ScaleRun, ...]
     goals: tuple[dict[str, Any], ...]
 
+    def to_markdown(self) -> str:
+        """Return the runs and goals as Markdown tables."""
+        lines = ["| task | rows | seconds | processor seconds | peak MB |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {r.task} | {_count(r.rows)} | {r.seconds:.2f} | {r.cpu_seconds:.2f} | {r.peak_mb:.0f} |"
+            for r in self.runs
+        ]
+        lines += ["", "| goal | value | met |", "|---|---|---|"]
+        lines += [f"| {g['goal']} | {g['value']:.2f} | {'yes' if g['met'] else 'no'} |" for g in self.goals]
+        return "\n".join(lines) + "\n"
+
     def __str__(self) -> str:
         lines = [f"{'task':<28}{'rows':>13}{'seconds':>10}{'cpu':>9}{'peak MB':>9}"]
         lines += [
