@@ -34,6 +34,29 @@ BUG_NOTE = (
     "curve is shown as 'after, misplaced'."
 )
 
+#: How often all findings held over eight seeds (21-28) of the full run that were not looked at while the bands were
+#: chosen. Seed 0, the default, was; its success alone proves little.
+SEED_NOTES = {
+    "gruber-table-1": "Findings over 8 seeds set aside, full run: all hold in 8.",
+    "gruber-table-2": (
+        "Findings over 8 seeds set aside, full run: all hold in 4. The recalibrated ratio left 0.5 - 1.5 in 3 (few rows "
+        "with large ratios decide it), the standardised ratio did not come nearer to 1 in 1; the others held in all."
+    ),
+    "gruber-fig-4": (
+        "Findings over 8 seeds set aside: all hold in 7. In one single run recalibrated DSS was not lower everywhere."
+    ),
+    "gruber-fig-8": "Findings over 8 seeds set aside, full run: all hold in 8.",
+    "gruber-fig-9": (
+        "Findings over 8 seeds set aside, full run: all hold in 5. The level recalibrated variance failed in 3, the "
+        "falling plain variance in 2; everything about DSS, MSE, SKCE and the misplaced map held in all."
+    ),
+}
+QUICK_NOTE = "Quick run: two or three networks only; single findings miss for about one seed in three."
+
+
+def _notes(name: str, flaw: str, quick: bool) -> tuple[str, ...]:
+    return (flaw, SEED_NOTES[name], *((QUICK_NOTE,) if quick else ()))
+
 
 def _both(quick: bool, data: Path | None, rng: RNG, seeds: int = 5, every: int = 250) -> dict[Protocol, Curves]:
     """Run the published and the standardised protocol."""
@@ -83,7 +106,7 @@ def table_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     )
     return TargetResult(
         "gruber-table-1", "P", "MSE and average variance before and after variance scaling, Residential Building",
-        tuple(lines), findings, notes=(RAW_NOTE,), quick=quick,
+        tuple(lines), findings, notes=_notes("gruber-table-1", RAW_NOTE, quick), quick=quick,
     )
 
 
@@ -112,7 +135,7 @@ def table_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     )
     return TargetResult(
         "gruber-table-2", "P", "squared error over variance before and after variance scaling, Residential Building",
-        tuple(lines), findings, notes=(RAW_NOTE,), quick=quick,
+        tuple(lines), findings, notes=_notes("gruber-table-2", RAW_NOTE, quick), quick=quick,
     )
 
 
@@ -163,7 +186,7 @@ def _figure_residential(name: str, seeds: int, quick: bool, data: Path | None, r
         for curves in both.values() for series in ("dss_before", "dss_after") for i in (500, 1000, 2000)
     )
     title = f"variance, DSS and SKCE over training, Residential Building, {raw.series['mse'].shape[0]} seed(s)"
-    return TargetResult(name, "P", title, lines, findings, panels, (RAW_NOTE,), quick)
+    return TargetResult(name, "P", title, lines, findings, panels, _notes(name, RAW_NOTE, quick), quick)
 
 
 def figure_4(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -223,7 +246,7 @@ def figure_9(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
         for series in ("dss_before", "dss_after", "variance_before", "variance_after", "mse") for i in (200, 500, 1000)
     )
     title = "DSS, variance, SKCE and MSE over training, Friedman-1"
-    return TargetResult("gruber-fig-9", "S", title, lines, findings, panels, (BUG_NOTE,), quick)
+    return TargetResult("gruber-fig-9", "S", title, lines, findings, panels, _notes("gruber-fig-9", BUG_NOTE, quick), quick)
 
 
 #: Target name -> function (quick, data, rng).
