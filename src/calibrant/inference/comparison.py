@@ -207,7 +207,7 @@ def _verdict(results: list[Difference], first: Forecast, second: Forecast) -> st
         tail = (
             "this equals the drop of its calibration error, because the map is injective"
             if chosen.exact
-            else "the drop of its calibration error is at least this, as far as the map loses no sharpness"
+            else "if after is a function of before, its calibration error falls by at least this"
         )
         return f"Better: the {title} falls by {chosen.change:.4f} {span}; {tail}. {accuracy}"
     if chosen.interval.high < 0:
