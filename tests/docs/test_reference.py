@@ -1,0 +1,98 @@
+"""Everything public is documented, and the pages that are kept equal what the code says now."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+
+import calibrant
+from calibrant.cli import cli
+from helpers import ROOT
+
+COMMANDS = cli.list_commands(None)
+#: Rooms a bare development environment can import; torch comes with `make test`.
+ROOMS = (
+    "calibrators", "datasets", "engines", "errors", "estimators", "inference", "metrics", "plots", "regression",
+    "reporting", "scores", "selective", "studies", "testing", "torch", "views",
+)  # fmt: skip
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def test_command_line_page_is_up_to_date(generate):
+    kept = generate.CLI_PAGE.read_text(encoding="utf-8")
+    assert words(kept) == words(generate.cli_page()), f"docs/reference/cli.md is stale; run: {generate.REGENERATE}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented_with_an_example(generate, command):
+    text = generate.help_text(command)
+    assert re.search(rf"Examples?: calibrant {command}\b", " ".join(words(text))), f"{command} --help has no example"
+    assert f"## calibrant {command}\n" in generate.CLI_PAGE.read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "guide" / "command-line.md").read_text(encoding="utf-8")
+    assert re.search(rf"`(calibrant )?{command}\b", guide), f"docs/guide/command-line.md does not name {command}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_explained(command):
+    silent = [p.name for p in cli.get_command(None, command).params if p.param_type_name == "option" and not p.help]
+    assert not silent, f"options of {command} without help: {silent}"
+
+
+@pytest.mark.parametrize("name", list(calibrant.list_measures()))
+def test_every_measure_has_a_page_and_a_full_docstring(generate, name):
+    measure = calibrant.list_measures()[name]
+    page = generate.measure_pages()[f"measures/{name}.md"]
+    assert measure.weakness in page
+    assert measure.paper in page
+    doc = inspect.getdoc(getattr(calibrant.metrics, measure.function))
+    for section in ("Parameters", "Returns", "Notes", "Examples"):
+        assert f"{section}\n---" in doc, f"{measure.function} has no section {section}"
+    assert f"calibrant.metrics.{measure.function}" in page
+
+
+@pytest.mark.parametrize("name", list(calibrant.list_calibrators()))
+def test_every_calibrator_says_when_to_use_it_and_when_not(generate, name):
+    page = generate.calibrator_pages()[f"calibrators/{name}.md"]
+    when = getattr(calibrant.calibrators, name).when
+    assert when in page
+    assert len(re.findall(r"[.;:!?](?:\s|$)", when)) >= 2, f"{name}.when must say when to use it and when not: {when!r}"
+    doc = inspect.getdoc(getattr(calibrant.calibrators, name))
+    for section in ("Parameters", "Examples"):
+        assert f"{section}\n---" in doc, f"{name} has no section {section}"
+
+
+def test_every_room_is_listed(generate):
+    assert set(generate.ROOMS) == set(ROOMS)
+    assert set(generate.ROOMS) == set(calibrant._ROOMS) - {"core"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_a_summary(generate, room):
+    if room == "torch":
+        pytest.importorskip("torch", reason="torch is not installed")
+    module = import_module(f"calibrant.{room}")
+    assert generate.summary(module), f"calibrant.{room} has no docstring"
+    silent = [
+        name
+        for name in generate.public_names(module)
+        if (inspect.isclass(item := getattr(module, name)) or inspect.isfunction(item)) and not inspect.getdoc(item)
+    ]
+    assert not silent, f"public names of calibrant.{room} without a docstring: {silent}"
+
+
+@pytest.mark.parametrize("name", sorted(calibrant._HOMES))
+def test_every_top_level_function_has_an_example(name):
+    item = getattr(calibrant, name)
+    if inspect.isfunction(item):
+        assert "Examples\n---" in inspect.getdoc(item), f"calibrant.{name} has no example"
+
+
+def test_capabilities_cover_every_measure(generate):
+    page = generate.capability_page()
+    assert all(f"[`{name}`]" in page for name in calibrant.list_measures())
