@@ -21,6 +21,17 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     Calibrator or RegressionCalibrator
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from calibrant.calibrators import TemperatureScaling
+    >>> repair = TemperatureScaling().fit([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 2, [0, 0, 1, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     repair.save(f"{folder}/cal.json")
+    ...     again = load(f"{folder}/cal.json")
+    >>> again.temperature_ == repair.temperature_
+    True
     """
     payload = _artifact.read(path)
     if payload.get("task") == "regression":

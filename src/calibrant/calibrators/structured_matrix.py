@@ -52,7 +52,7 @@ class StructuredMatrixScaling(Calibrator):
     ----------
     knots_, slopes_ : arrays, shape (J,)
         The increasing function f.
-    weight_ : array, shape (K, K), and bias_ : array, shape (K,)
+    weight_, bias_ : arrays, shapes (K, K) and (K,)
         W and b.
     precisions_ : array, shape (3,)
         Ridge precisions of biases, diagonal and off-diagonal entries.
