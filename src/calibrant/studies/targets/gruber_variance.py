@@ -52,8 +52,8 @@ SEED_NOTES = {
     ),
 }
 QUICK_NOTE = (
-    "Quick run: one to three networks only; on seeds 11-15 (set aside too) 8 of 20 quick runs of tables 1-2 and figures 4 "
-    "and 9 missed at least one finding."
+    "Quick run: one to three networks only; on seeds 11-15 (set aside too) 8 of 20 quick runs of tables 1-2 and "
+    "figures 4 and 9 missed at least one finding."
 )
 
 
