@@ -157,3 +157,20 @@ def test_apply_leaves_nothing_half_written(tmp_path):
     with pytest.raises(FileError):
         apply_paths(cal.TemperatureScaling().fit(p, y), tmp_path / "bad.parquet", tmp_path / "out.parquet")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["bad.parquet", "in.parquet"]
+
+
+def test_command_line_applies_to_a_pattern(tmp_path):
+    from click.testing import CliRunner
+
+    from calibrant.cli import cli
+
+    _, p, y = simulated(300)
+    fitted = cal.TemperatureScaling().fit(p, y)
+    fitted.save(tmp_path / "cal.json")
+    for part in range(2):
+        rows = slice(part * 150, (part + 1) * 150)
+        pl.DataFrame({f"p_{k}": p[rows, k] for k in range(3)}).write_parquet(tmp_path / f"in{part}.parquet")
+    out = tmp_path / "out.parquet"
+    done = CliRunner().invoke(cli, ["apply", str(tmp_path / "cal.json"), str(tmp_path / "in*.parquet"), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(pl.read_parquet(out).to_numpy(), fitted.predict_proba(p), atol=1e-12)

@@ -121,7 +121,7 @@ def _input_program(calibrator: Any, space: str) -> Program:
     """Return the map from the frame's scores: logits go through softmax before a calibrator of probabilities."""
     graph = Graph()
     x = graph.x
-    if space == "logit" and calibrator.space == "proba":
+    if space == "logit" and calibrator.input_space == "proba":
         x = graph.softmax(x)
     return graph.program(calibrator.describe(graph, x))
 
@@ -130,7 +130,7 @@ def _check(calibrator: Any, columns: Columns, k: int) -> None:
     calibrator._check_fitted("apply")
     if columns.kind == "pairs":
         raise input_error("frame", "apply", "hold probabilities or logits", "top-label pairs", "keep the vectors")
-    if columns.space == "proba" and calibrator.space == "logit":
+    if columns.space == "proba" and calibrator.input_space == "logit":
         raise input_error(
             "frame",
             "apply",
@@ -196,7 +196,7 @@ def _find(table: Any, layout: Layout) -> Columns:
 
 
 def _calibrate(calibrator: Any, scores: Array, space: str) -> Floats:
-    if space == "logit" and calibrator.space == "proba":
+    if space == "logit" and calibrator.input_space == "proba":
         if scores.ndim == 1:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
         scores = softmax(scores)

@@ -15,6 +15,7 @@ import numpy as np
 from calibrant._typing import Array, Floats
 from calibrant.engines.evaluating import to_forecast
 from calibrant.engines.files import FORMATS, Layout, Predictions, file_format, read_predictions, read_table
+from calibrant.engines.paths import is_many
 from calibrant.errors import ConvergenceWarning, FileError, input_error
 from calibrant.inference.comparison import Comparison, compare
 from calibrant.loading import load
@@ -160,6 +161,12 @@ def apply_file(
     if not hasattr(fitted, "predict_proba"):
         raise FileError("the calibrator repairs means and variances; apply it with calibrant.load(path).predict(…).")
     layout = replace(layout or Layout(), labels_needed=False)
+    if is_many(str(path)):
+        from calibrant.engines.applying import apply_paths
+
+        note = _note(fitted, layout.space or _named_space(path, layout))
+        apply_paths(fitted, path, out, engine=engine, layout=layout)
+        return note
     source, target = file_format(path, input_format), _target_format(out, path, input_format)
     streams = source in TABLES and target in TABLES and str(path) != "-" and str(out) != "-" and not normalize
     if streams and "tsv" not in (source, target) and input_format is None:
