@@ -26,6 +26,8 @@ from calibrant.views import Classwise, Pooled, View
 
 #: Above this many rows a table is keyed by fine cell instead of by distinct score.
 _EXACT_ROWS = 20_000
+#: Cells whose outcomes replicates draw then: within a cell the path of KS moves by less than 1 % of its own noise.
+_NULL_CELLS = FINE // 8
 #: Table entries worked on at once per thread.
 _ENTRIES = 1 << 19
 #: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
@@ -87,7 +89,7 @@ def null_values(
     for view, members in tables.items():
         if not forecast.has_vectors and not view.top_label_only:
             continue
-        out.update(_from_table(members, resampling_table(forecast, view), n_resamples, rng))
+        out.update(_from_table(members, resampling_table(forecast, view, _NULL_CELLS), n_resamples, rng))
     if labels:
         out.update(_from_labels(labels, _unweighted(forecast), n_resamples, rng))
     return {name: out[name] for name in recipes if name in out}
@@ -100,10 +102,10 @@ def _on_table(recipe: CalibrationError) -> bool:
     return not isinstance(view, Classwise | Pooled) and not getattr(view, "by", None)
 
 
-def resampling_table(forecast: Forecast, view: View) -> Table:
+def resampling_table(forecast: Forecast, view: View, grid: int = FINE) -> Table:
     """Return the table whose outcomes are resampled: by distinct score, or by fine cell when there are many rows."""
     pairs = view.pairs(forecast)
-    return value_table(pairs) if forecast.n <= _EXACT_ROWS else cell_table(pairs, FINE)
+    return value_table(pairs) if forecast.n <= _EXACT_ROWS else cell_table(pairs, grid)
 
 
 def draw_outcomes(table: Table, size: int, rng: np.random.Generator) -> Floats:
@@ -196,7 +198,8 @@ def _from_labels(
         labels = draw_labels(forecast, size, generator)
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
-    found = _replicate(_chunks(n_resamples, forecast.n), rng, run)
+    # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
+    found = _replicate(_chunks(n_resamples, min(forecast.n, _ENTRIES // 5)), rng, run)
     return {name: Null(null.values, few) for name, null in found.items()}
 
 
@@ -208,6 +211,8 @@ def _label_finisher(recipe: Recipe, forecast: Forecast) -> Callable[[Ints], Floa
         plain = recipe.estimator.convention is None and getattr(view, "threshold", None) is None
         if small and plain and isinstance(view, Classwise):
             return _classwise_finisher(recipe, forecast)
+        if plain and isinstance(view, Classwise) and recipe.estimator.bins == "width":
+            return _wide_finisher(recipe, forecast)
     if small and isinstance(recipe, MeanScore):
         return _score_finisher(recipe, forecast)
 
@@ -238,6 +243,19 @@ def _classwise_finisher(recipe: CalibrationError, forecast: Forecast) -> Callabl
         return np.asarray(recipe.finish(bins.with_outcomes(wt.reshape(len(labels), k, m))))
 
     return finish
+
+
+def _wide_finisher(recipe: CalibrationError, forecast: Forecast) -> Callable[[Ints], Floats]:
+    """Classwise width bins of a large matrix: only the score of the drawn class is looked up, O(n) per replicate."""
+    bins: Bins = recipe.fill(forecast)  # type: ignore[assignment]  # Binned fills Bins
+    k, m = bins.w.shape
+
+    def one(labels: Ints) -> float:
+        cells = labels * m + width_index(forecast.with_codes(labels).true_score, m)
+        wt = np.bincount(cells, minlength=k * m).astype(np.float64).reshape(k, m)
+        return float(recipe.finish(bins.with_outcomes(wt)))
+
+    return lambda labels: np.array([one(row) for row in labels])
 
 
 def _score_finisher(recipe: MeanScore, forecast: Forecast) -> Callable[[Ints], Floats]:

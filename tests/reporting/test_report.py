@@ -1,0 +1,270 @@
+"""Numbers of the report are the library's; content is escaped; sizes stay small; every form says the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from helpers import load_data
+
+import calibrant
+from calibrant.cli import cli
+from calibrant.core.edges import width_index
+from calibrant.core.links import softmax
+from calibrant.reporting import figures
+from calibrant.reporting.cells import BIN_COUNTS, GRID
+from calibrant.reporting.cumulative import Curves
+from calibrant.reporting.regression import report_regression
+from calibrant.reporting.svg import nice_ticks
+from calibrant.views import ClassK, TopLabel, WithinTopR
+
+NASTY = "<script>alert(1)</script>"
+
+
+def forecast(n: int = 2000, k: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(n, k))
+    y = (softmax(logits / 2).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return y, softmax(logits)
+
+
+class Balance(HTMLParser):
+    """Every opened element is closed, in order."""
+
+    void = {"meta", "link", "input", "br"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page() -> Any:
+    y, p = forecast()
+    return calibrant.report(y, p, by={"half": np.arange(len(y)) % 2}, n_resamples=100, rng=3)
+
+
+def test_cells_rebin_to_the_library_for_every_count() -> None:
+    y, p = forecast()
+    page = calibrant.report(y, p, league=False, n_resamples=0)
+    views = {"top-1": TopLabel(), "within-2": WithinTopR(2), **{f"class-{k}": ClassK(k) for k in range(4)}}
+    assert {cells.name for cells in page.summary["views"]} == set(views)
+    for cells in page.summary["views"]:
+        for m in BIN_COUNTS:
+            value = calibrant.measure("ece", y, p, n_bins=m, view=views[cells.name])
+            assert cells.error(m) == pytest.approx(value, abs=1e-14)
+
+
+def test_embedded_cells_are_exact_at_bin_edges() -> None:
+    """Scores on edges of every count fall where the bin rule puts them."""
+    scores = np.unique(np.concatenate([np.arange(m + 1) / m for m in BIN_COUNTS]))
+    for stored in (scores, scores.astype(np.float32)):
+        cell = width_index(stored, GRID)
+        for m in BIN_COUNTS:
+            np.testing.assert_array_equal(cell * m // GRID, width_index(stored, m))
+
+
+def test_numbers_of_the_page_are_the_evaluation(page: Any) -> None:
+    y, p = forecast()
+    evaluation = calibrant.evaluate(y, p, n_resamples=100, rng=3)
+    assert page.summary["evaluation"] == evaluation.to_dict()
+    assert page.summary["verdict"] == evaluation.verdict
+    assert page.to_dict()["evaluation"]["measures"]["ece"]["value"] == calibrant.measure("ece", y, p)
+    shown = re.search(r'<th scope="row">ece</th><td data-label="value"><b>([\d.]+) %', page.html)
+    assert shown is not None
+    assert shown[1] == f"{100 * evaluation['ece'].value:.2f}"
+
+
+def test_classes_and_slices_are_the_library(page: Any) -> None:
+    y, p = forecast()
+    for row in page.summary["classes"]:
+        k = row["index"]
+        assert row["error"] == pytest.approx(calibrant.measure("ece", y, p, view=ClassK(k)), abs=1e-14)
+        assert row["gap"] == pytest.approx(p[:, k].mean() - (y == k).mean(), abs=1e-12)
+    assert [row["error"] for row in page.summary["classes"]] == sorted(
+        (row["error"] for row in page.summary["classes"]), reverse=True
+    )
+    for row in page.summary["slices"]:
+        part = np.arange(len(y)) % 2 == int(row["name"])
+        assert row["ks"] == pytest.approx(calibrant.measure("ks", y[part], p[part]), abs=1e-14)
+        assert row["n"] == part.sum()
+
+
+def test_dots_of_the_diagram_lie_at_the_bins(page: Any) -> None:
+    cells = page.summary["views"][0]
+    w, ws, wt, _ = cells.rebin(15)
+    kept = w > 0
+    drawn = np.array(re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', figures.reliability(cells)), dtype=float)
+    np.testing.assert_allclose(drawn[:, 0], 52 + 320 * ws[kept] / w[kept], atol=0.006)
+    np.testing.assert_allclose(drawn[:, 1], 10 + 320 * (1 - wt[kept] / w[kept]), atol=0.006)
+
+
+def test_largest_distance_of_the_cumulative_graph_is_ks() -> None:
+    from calibrant.core.tables import value_table
+
+    y, p = forecast()
+    hit = p.argmax(axis=1) == y
+    from calibrant.core.tables import Pairs
+
+    curves = Curves.of(value_table(Pairs(p.max(axis=1), hit)))
+    assert curves.ks == pytest.approx(calibrant.measure("ks", y, p), abs=1e-14)
+    assert curves.peak in curves.thin()
+
+
+def test_page_is_well_formed_and_self_contained(page: Any) -> None:
+    html = page.html
+    parser = Balance()
+    parser.feed(html)
+    assert parser.open == []
+    without = html.replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in re.sub(r'http-equiv="', "", without)
+    assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
+
+
+def test_content_of_users_is_escaped_everywhere() -> None:
+    y, p = forecast(300, 3)
+    names = (NASTY, 'quote " and \' it', "a|b")
+    page = calibrant.report(
+        np.array(names)[y], p, classes=names, title=NASTY, source=NASTY, command=NASTY, by={NASTY: np.array(names)[y]},
+        league=False, n_resamples=20,
+    )
+    assert page.html.count("<script") == 2
+    assert NASTY not in page.html
+    assert NASTY not in page.markdown
+    assert NASTY not in page._repr_html_()
+    assert "a\\|b" in page.markdown
+
+
+def test_sizes(tmp_path: Path) -> None:
+    y, p = forecast(5000, 10)
+    after = softmax(np.log(p) / 2)
+    path = calibrant.report(y, p, after=after, n_resamples=20).save(tmp_path / "ten.html")
+    assert path.stat().st_size < 300_000
+    y, p = forecast(4000, 1000)
+    path = calibrant.report(y, p, n_resamples=20, classes=None).save(tmp_path / "thousand.html")
+    assert path.stat().st_size < 1_500_000
+    html = path.read_text(encoding="utf-8")
+    assert html.count('class="spark"') == 20
+    assert html.count('<span class="bar">') == 1000
+
+
+def test_repair_is_named_and_compared() -> None:
+    y, p = forecast()
+    page = calibrant.report(y, p, after=softmax(np.log(p) / 2), n_resamples=20)
+    comparison = calibrant.compare(y, p, softmax(np.log(p) / 2))
+    assert page.summary["comparison"]["verdict"] == comparison.verdict
+    assert page.summary["comparison"]["json"]["measures"]["brier"]["change"] == comparison["brier"].change
+
+
+def test_league_is_the_auto_calibrators(page: Any) -> None:
+    repair = page.summary["repair"]
+    assert {row["method"] for row in repair["league"]} >= {"identity", "temperature"}
+    assert repair["sentence"].startswith(("Recommended: ", "No change: "))
+    assert any(row["chosen"] for row in repair["league"])
+    assert len(re.findall(r'class="league', repair["chart"])) == len(repair["league"])
+
+
+def test_tiny_binary_pairs_and_weights_make_a_page() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=30)
+    y = rng.uniform(size=30) < p
+    assert "Cannot tell" in calibrant.report(y, p).summary["verdict"]
+    assert calibrant.report(y, p, sample_weight=rng.uniform(size=30)).html
+    assert calibrant.report(y, np.maximum(p, 1 - p), pairs=True).html
+    assert calibrant.report([1], [0.5], n_resamples=10).html
+    assert calibrant.report([0, 0], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], n_resamples=10).html
+
+
+def test_regression_numbers_are_the_library() -> None:
+    from calibrant import regression
+
+    rng = np.random.default_rng(0)
+    variance = rng.uniform(0.5, 2, 800)
+    y = rng.normal(size=800) * np.sqrt(variance)
+    rows = SimpleNamespace(scores=np.zeros(800), variance=variance, truth=y, weights=None)
+    page = report_regression(rows, n_resamples=50, rng=1)
+    evaluation = regression.evaluate(y, np.zeros(800), variance, n_resamples=50, rng=1)
+    assert page.summary["evaluation"] == evaluation.to_dict()
+    assert page.summary["verdict"] == evaluation.verdict
+    pit = regression.compute_pit(y, np.zeros(800), variance)
+    assert tuple(page.summary["pit_table"]["share"]) == pit.share
+    drawn = re.findall(r'height="([\d.]+)" class="count"', page.summary["pit"])
+    top = 1.08 * max(*pit.share, pit.expected + 3 * pit.expected_std)
+    np.testing.assert_allclose([float(h) for h in drawn], 300 * np.array(pit.share) / top, atol=0.006)
+    assert page.summary["variance"].count('class="dot') == 15
+    assert page.html.count("<svg") == 2 + sum(bool(row["bullet"]) for row in page.summary["measures"])
+    assert json.dumps(page.to_dict())
+    assert page.text.splitlines()[1] == evaluation.headline
+    assert evaluation.verdict in page.markdown
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert nice_ticks(0, 1) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert nice_ticks(-0.013, 0.04) == [-0.0, 0.02, 0.04] or all(-0.013 <= t <= 0.04 for t in nice_ticks(-0.013, 0.04))
+    assert nice_ticks(2.0, 2.0) == [2.0]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    y, p = forecast(400, 3)
+    path = tmp_path / "preds.npz"
+    np.savez(path, probs=p, labels=y, day=np.arange(400) % 2)
+    return path
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def test_every_format_of_the_command(file: Path, tmp_path: Path) -> None:
+    base = ["report", str(file), "--no-league", "--resamples", "20", "--by", "day"]
+    target = tmp_path / "out.html"
+    result = run(*base, "-o", str(target))
+    assert result.exit_code == 0, result.output
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert list(tmp_path.glob(".*")) == []
+    marked = run(*base, "--format", "md")
+    assert marked.stdout.startswith("# Calibration of preds.npz")
+    assert "| ece |" in marked.stdout
+    plain = run(*base, "--format", "text")
+    assert plain.stdout.startswith("Calibration of preds.npz")
+    assert "Verdict:" in plain.stdout
+    assert "|" not in plain.stdout.splitlines()[2]
+    short, long = run(*base, "--json"), run(*base, "--format", "json")
+    assert short.stdout == long.stdout
+    content = json.loads(short.stdout)
+    assert content["schema"] == 1
+    assert content["evaluation"]["n"] == 400
+    assert [row["name"] for row in content["slices"]] == ["0", "1"]
+    assert "<svg" not in short.stdout
+
+
+def test_command_writes_the_regression_page(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "forecast.npz"
+    np.savez(path, mean=np.zeros(300), variance=np.ones(300), y=rng.normal(size=300))
+    result = run("report", str(path), "-o", str(tmp_path / "r.html"))
+    assert result.exit_code == 0, result.output
+    assert "PIT histogram" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_real_network_reads_as_in_the_design() -> None:
+    data = load_data("cifar10_resnet110")
+    page = calibrant.report(data["labels_test"], data["logits_test"], space="logit", n_resamples=100)
+    assert page.summary["verdict"].startswith("Not calibrated: over-confident by 4.8 points (KS 4.8 %")
+    assert page.summary["views"][0].error(15) == pytest.approx(0.047503, abs=1e-6)
+    assert len(page.html) < 300_000
