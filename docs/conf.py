@@ -34,7 +34,8 @@ numpydoc_xref_param_type = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"[\\/]plot_",  # the others train networks: shown, not run
+    "filename_pattern": r"[\\/]plot_",
+    "ignore_pattern": r"[\\/](?!plot_)[^\\/]*\.py$",  # the others train networks: `generate` shows them, nobody runs them
     "download_all_examples": False,
     "show_signature": False,
     "plot_gallery": "True",
@@ -61,12 +62,14 @@ copyright = f"{author}; Apache License 2.0"
 
 def tidy_docstring(app, what, name, obj, options, lines):  # noqa: ARG001  -- the signature Sphinx calls
     """Show a docstring as it is written: |x| is an absolute value, and each reference has a line of its own."""
-    section = ""
+    section, listed = "", False
     for i, line in enumerate(lines):
         if i + 1 < len(lines) and set(lines[i + 1].strip()) == {"-"}:
-            section = line.strip()
-        elif section == "References" and set(line.strip()) != {"-"}:
-            lines[i] = re.sub(r"^(\[\d+\])", r"* \1", line) if line.startswith("[") else f"  {line.strip()}".rstrip()
+            section, listed = line.strip(), False
+        elif section == "References" and re.match(r"\[\d+\] ", line):
+            lines[i], listed = f"* {line}", True
+        elif listed:
+            lines[i] = f"  {line.strip()}".rstrip()
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(``.*?``)", lines[i])
             lines[i] = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)

@@ -6,6 +6,7 @@ calls `write_pages` for everything under ``docs/generated``.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import shutil
 from collections.abc import Iterable
@@ -33,6 +34,7 @@ def write_pages(folder: Path) -> None:
         **measure_pages(), **calibrator_pages(), **room_pages(),
         "measures.md": measure_index(), "calibrators.md": calibrator_index(), "api.md": room_index(),
         "capabilities.md": capability_page(), "api/calibrant.md": top_page(), "tables.md": table_index(),
+        **example_pages(),
     }  # fmt: skip
     for old in folder.rglob("*.md") if folder.exists() else ():
         if old.relative_to(folder).as_posix() not in pages:
@@ -287,6 +289,27 @@ def table_index() -> str:
         "# Tables\n\nWritten by commands that take long (`calibrant bench`, `calibrant study coverage`, "
         f"`calibrant reproduce`, `calibrant train`), never by hand.{toc}"
     )
+
+
+# -- examples --------------------------------------------------------------------------------------
+
+
+def example_pages() -> dict[str, str]:
+    """Return one page per script that is shown but not run in the gallery, because it trains a network."""
+    pages = {}
+    for path in sorted((HERE.parent / "examples").glob("*.py")):
+        if not path.name.startswith("plot_"):
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
+            title, _, about = docstring.partition("\n")
+            about = about.strip().strip("=").strip()
+            show = f"```{{literalinclude}} ../../../examples/{path.name}\n:language: python\n```"
+            pages[f"examples/{path.stem}.md"] = f"# {title.rstrip('.')}\n\n{about}\n\n{show}\n"
+    toc = "\n".join(name.removesuffix(".md") for name in pages)
+    pages["examples.md"] = (
+        "# Scripts that train networks\n\nThey need `calibrant[torch]`; run them with Python.\n\n"
+        f"```{{toctree}}\n\n{toc}\n```\n"
+    )
+    return pages
 
 
 # -- command line ----------------------------------------------------------------------------------
