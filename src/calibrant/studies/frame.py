@@ -26,7 +26,7 @@ from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
 
-__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "run_study", "workspace", "write_text"]
+__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "Workspace", "current_workspace", "run_study", "workspace", "write_text"]
 
 SCHEMA = 1
 #: Parameters of one cell: plain values only, they name its checkpoint.
@@ -115,6 +115,11 @@ def workspace(folder: str | Path | None = None, *, jobs: int | None = 1, progres
         _HERE.reset(token)
 
 
+def current_workspace() -> Workspace:
+    """Return the workspace of the enclosing `with workspace(…)`, or the default one."""
+    return _HERE.get(Workspace())
+
+
 def run_study(
     study: Study, *, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None
 ) -> list[Row]:
@@ -132,7 +137,7 @@ def run_study(
     progress : callable, optional
         Told (done, all, cell) after every cell.
     """
-    here = _HERE.get(Workspace())
+    here = current_workspace()
     folder, jobs, progress = folder or here.folder, here.jobs if jobs is None else jobs, progress or here.progress
     if jobs is not None and jobs < 0:
         raise input_error("jobs", "run_study", "be at least 0 (0: all cores)", repr(jobs), "use 1")
