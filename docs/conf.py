@@ -35,7 +35,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"[\\/]plot_",
-    "ignore_pattern": r"[\\/](?!plot_)[^\\/]*\.py$",  # the others train networks: `generate` shows them, nobody runs them
+    "ignore_pattern": r"(?:^|[\\/])(?!plot_)[^\\/]+\.py$",  # those train networks: shown by `generate`, not run
     "download_all_examples": False,
     "show_signature": False,
     "plot_gallery": "True",
