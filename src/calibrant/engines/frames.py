@@ -231,13 +231,11 @@ def _aggregate(frame: Any, keys: list[str], weighted: bool, view: View) -> Any:
 
 
 def _collect(queries: list[Any]) -> list[Any]:
-    """Run the queries; Polars runs them together, so that a file is scanned once."""
+    """Run the queries one after the other: sharing a scan would keep rows of one waiting for the other."""
     if not isinstance(queries[0], nw.LazyFrame):
         return queries
     if queries[0].implementation.is_polars():
-        polars = nw.get_native_namespace(queries[0])
-        done = polars.collect_all([query.to_native() for query in queries], engine="streaming")
-        return [nw.from_native(result) for result in done]
+        return [nw.from_native(query.to_native().collect(engine="streaming")) for query in queries]
     return [query.collect() for query in queries]
 
 

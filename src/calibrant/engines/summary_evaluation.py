@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._typing import RNG, Floats
 from calibrant.core.declare import Measure, Recipe, declared, lookup
 from calibrant.core.edges import width_index
-from calibrant.core.inputs import check_rng
+from calibrant.core.inputs import check_pairs, check_rng
 from calibrant.core.parallel import map_chunks
 from calibrant.core.results import Interval, Result
 from calibrant.core.tables import Bins, Table
@@ -23,7 +23,7 @@ from calibrant.inference.evaluation import Evaluation
 from calibrant.inference.null import Null, draw_outcomes
 from calibrant.inference.verdict import ALPHA, Facts, class_gaps, main_claim, verdict
 from calibrant.metrics.recipes import CalibrationError, MeanScore
-from calibrant.views import Classwise, TopLabel, View
+from calibrant.views import Classwise, Entropy, Pooled, TopLabel, View
 
 if TYPE_CHECKING:
     from calibrant.engines.summary import Summary
@@ -116,6 +116,13 @@ def evaluate_summary(
         _result(summary, name, measure, recipe, values[name], nulls.get(name), level if whole else None)
         for name, (measure, recipe) in built.items()
     )
+    if whole and n_resamples > 0:
+        results = tuple(
+            replace(result, interval=error_interval(summary, *built[result.name], result.value, level, generator))
+            if isinstance(built[result.name][1], CalibrationError)
+            else result
+            for result in results
+        )
     facts = _facts(summary, nulls.get("ks"))
     return Evaluation(
         results,
@@ -178,6 +185,25 @@ def _result(
     if level is not None and isinstance(recipe, MeanScore) and measure.proper and math.isfinite(value):
         interval = _score_interval(summary, recipe, value, level)
     return Result(name, value, mean, std, pvalue, interval, measure.estimates, measure.bound)
+
+
+def error_interval(
+    summary: Summary, measure: Measure, recipe: Recipe, value: float, level: float, rng: np.random.Generator
+) -> Interval | None:
+    """Return the interval `calibrant.interval` offers, with each cell's hits and misses at the cell's mean score."""
+    from calibrant.inference.intervals import offered_interval
+
+    if not isinstance(recipe, CalibrationError) or isinstance(recipe.view, Classwise | Pooled | Entropy):
+        return None
+    (table,) = summary.tables(recipe.view)
+    score = np.clip(table.ws / table.w, 0.0, 1.0)
+    hits = np.repeat([True, False], len(score))
+    weight = np.concatenate([table.wt, table.w - table.wt])
+    kept = weight > 0
+    forecast = check_pairs(hits[kept], np.tile(score, 2)[kept], caller="Summary", sample_weight=weight[kept])
+    alone = replace(recipe, view=TopLabel())
+    found = offered_interval(measure, alone, forecast, level=level, n_resamples=0, groups=None, rng=rng)
+    return None if found is None else replace(found, value=value, n=summary.n)
 
 
 def _score_null(
