@@ -307,3 +307,17 @@ def test_kernel_sums_without_pairs_equal_pairs_and_their_slopes(width):
     slopes = (torch.autograd.grad((mix * sums).sum(), (score, b)) for sums in (fast, slow))
     for ours, theirs in zip(*slopes, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_equal_to_the_measures_of_the_library(seed):
+    from calibrant.metrics import brier_score, maximum_mean_calibration_error, uncertainty_calibration_error
+
+    z, y = random_batch(seed, n=300)
+    logits, target = torch.tensor(z), torch.tensor(y)
+    for per_class in (True, False):
+        ours = ct.UCELoss(per_class=per_class)(logits, target).item()
+        assert ours == pytest.approx(uncertainty_calibration_error(y, z, per_class=per_class, space="logit"), abs=1e-9)
+    plain = ct.MMCELoss(weighted=False)(logits, target).item()
+    assert plain == pytest.approx(maximum_mean_calibration_error(y, z, space="logit"), abs=1e-6)
+    assert ct.BrierLoss()(logits, target).item() == pytest.approx(brier_score(y, z, space="logit"), abs=1e-9)

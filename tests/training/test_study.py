@@ -162,19 +162,19 @@ def test_resumes_after_kill_with_the_same_result(tmp_path):
     assert 2 <= len(done) < 6
     seen = []
     again = training.run(killed, TINY, jobs=1, progress=seen.append)
-    assert again.to_dict() == whole.to_dict()
+    assert json.dumps(again.to_dict()) == json.dumps(whole.to_dict())
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
     assert (seen[0].done, seen[0].total) == (len(done), 6)
     assert seen[-1].done == 6
     assert seen[-1].seconds_left == 0
     finished = training.run(killed, TINY, jobs=1, progress=seen.append)
-    assert finished.to_dict() == whole.to_dict()
+    assert json.dumps(finished.to_dict()) == json.dumps(whole.to_dict())
 
 
 @pytest.mark.slow
 def test_processes_do_not_change_a_number(tmp_path):
     one, two = (training.run(tmp_path / str(jobs), TINY, jobs=jobs) for jobs in (1, 2))
-    assert one.to_dict() == two.to_dict()
+    assert json.dumps(one.to_dict()) == json.dumps(two.to_dict())
 
 
 def test_a_folder_of_another_plan_is_refused(tmp_path):
@@ -205,6 +205,18 @@ def test_command_falls_back_to_digits_and_says_how_to_get_the_data(tmp_path, mon
     with pytest.raises(FileError, match="apt-get install"):
         load_images("fashion-mnist")
     assert "fashion" in HOW_TO_GET
+
+
+def test_files_are_valid_json_and_come_back(tmp_path):
+    from calibrant.studies.training.files import read_json, write_json
+
+    write_json(tmp_path / "a.json", {"x": [1.0, float("inf"), -float("inf"), float("nan")], "y": {"z": "word"}})
+    json.loads((tmp_path / "a.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    back = read_json(tmp_path / "a.json")
+    assert back["x"][:3] == [1.0, float("inf"), -float("inf")]
+    assert np.isnan(back["x"][3])
+    assert back["y"] == {"z": "word"}
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_images_are_checked(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write one JSON file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    aside.write_text(json.dumps({"schema": SCHEMA, **document}, indent=1), encoding="utf-8")
+    text = json.dumps(_words({"schema": SCHEMA, **document}), indent=1, allow_nan=False)
+    aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 
 
@@ -31,7 +33,25 @@ def read_json(path: Path) -> dict[str, Any]:
         raise FileError(f"{path} is not a file of this study ({error}). Hint: remove it and run again.") from error
     if schema > SCHEMA:
         raise FileError(f"{path} was written by a newer calibrant (schema {schema}). Hint: upgrade calibrant.")
-    return dict(document)
+    return dict(_numbers(document))
+
+
+def _words(value: Any) -> Any:
+    """Replace infinite and undefined numbers by the words "inf", "-inf" and "nan": JSON has none of them."""
+    if isinstance(value, dict):
+        return {key: _words(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_words(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(value: Any) -> Any:
+    """Turn the words back into numbers."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def write_arrays(path: Path, arrays: dict[str, Array]) -> None:
