@@ -45,7 +45,8 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "calibrant"
-html_static_path = []
+html_static_path = ["_static"]
+html_css_files = ["calibrant.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
