@@ -53,7 +53,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"generated/**": ["page-toc"], "reference/*": ["page-toc"]},  # guides need the width
     "show_prev_next": True,
     "navigation_with_keys": False,
     "use_edit_page_button": False,
