@@ -79,7 +79,7 @@ def _finding(rows: list[Row]) -> str:
     spread = {}
     for name in dict.fromkeys(row["measure"] for row in rows):
         values = [row["value"] for row in rows if row["measure"] == name]
-        spread[name] = max(values) / min(values) if min(values) > 0 else float("inf")
+        spread[name] = max(values) / max(min(values), 1e-4)  # an error below 0.01 points counts as that
     worst, best = max(spread, key=lambda k: spread[k]), min(spread, key=lambda k: spread[k])
     return (
         f"{worst} changes by a factor of {spread[worst]:.2f} with the number of bins, "

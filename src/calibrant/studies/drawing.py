@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import require
 
-__all__ = ["draw_panels"]
+__all__ = ["draw_panels", "panels_svg"]
 
 #: Largest number of panels side by side.
 _COLUMNS = 3
 
 
-def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: str = "") -> Path:
-    """Draw one panel per entry and write it aside first; return the path.
-
-    In a panel the first series is the abscissa; the others are lines; ``"x low"`` and ``"x high"`` are the band of
-    ``"x"``. An abscissa named ``"n …"`` is drawn in logarithms, one named ``"class"`` as bars.
-    """
+def _figure(curves: dict[str, dict[str, list[float]]], title: str) -> Any:
     backend = require("matplotlib.figure", "plots", "drawing a figure")
     columns = min(_COLUMNS, len(curves))
     lines = math.ceil(len(curves) / columns)
@@ -31,10 +27,27 @@ def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: st
         axes[i // columns][i % columns].set_axis_off()
     if title:
         figure.suptitle(title)
+    return figure
+
+
+def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: str = "") -> Path:
+    """Draw one panel per entry and write it aside first; return the path.
+
+    In a panel the first series is the abscissa; the others are lines; ``"x low"`` and ``"x high"`` are the band of
+    ``"x"``. An abscissa named ``"n …"`` is drawn in logarithms, one named ``"class"`` as bars.
+    """
+    figure = _figure(curves, title)
     aside = path.with_name(f"{path.stem}.part{path.suffix}")
     figure.savefig(aside, metadata={"Date": None} if path.suffix == ".svg" else None)
     aside.replace(path)
     return path
+
+
+def panels_svg(curves: dict[str, dict[str, list[float]]]) -> str:
+    """Return the figure as an SVG element for an HTML page."""
+    text = io.StringIO()
+    _figure(curves, "").savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def _paint(axes: Any, name: str, panel: dict[str, list[float]]) -> None:

@@ -6,11 +6,14 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.core.results import format_value
 
-__all__ = ["markdown_table", "stamp", "text_table"]
+if TYPE_CHECKING:
+    from calibrant.studies.frame import StudyResult
+
+__all__ = ["markdown_table", "stamp", "study_page", "text_table"]
 
 
 def _cell(value: Any) -> str:
@@ -56,3 +59,9 @@ def stamp(command: str) -> str:
     versions = ", ".join(filter(None, (of(name) for name in ("calibrant", "numpy", "scipy", "scikit-learn"))))
     today = datetime.now(UTC).date()
     return f"Written by `{command}` on {today}: {versions}, Python {platform.python_version()}."
+
+
+def study_page(result: StudyResult, command: str) -> str:
+    """Return a study as a Markdown page with finding, stamp and table."""
+    title = result.name.replace("-", " ")
+    return "\n\n".join([f"# {title[0].upper()}{title[1:]}", stamp(command), result.finding, markdown_table(result.rows), ""])
