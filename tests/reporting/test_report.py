@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from helpers import load_data
 
 import calibrant
 from calibrant.cli import cli
@@ -24,6 +23,7 @@ from calibrant.reporting.cumulative import Curves
 from calibrant.reporting.regression import report_regression
 from calibrant.reporting.svg import nice_ticks
 from calibrant.views import ClassK, TopLabel, WithinTopR
+from helpers import load_data
 
 NASTY = "<script>alert(1)</script>"
 
@@ -38,7 +38,7 @@ def forecast(n: int = 2000, k: int = 4, seed: int = 0) -> tuple[np.ndarray, np.n
 class Balance(HTMLParser):
     """Every opened element is closed, in order."""
 
-    void = {"meta", "link", "input", "br"}
+    void = ("meta", "link", "input", "br")
 
     def __init__(self) -> None:
         super().__init__()

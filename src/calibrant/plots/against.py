@@ -1,0 +1,205 @@
+"""A measure against something that is turned: softmax temperature, number of bins, number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant import metrics as _metrics  # noqa: F401  -- declares every measure
+from calibrant._typing import RNG, Array, ArrayLike, Floats, Space
+from calibrant.core.declare import lookup
+from calibrant.core.inputs import check_forecast, to_array
+from calibrant.errors import input_error
+from calibrant.inference.null import null_values
+from calibrant.plots.displays import Display, generator, tidy, to_forecast
+from calibrant.plots.palette import CYCLE
+
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class AgainstDisplay(Display):
+    """Values of each measure at the points `x`; bands where the picture has them."""
+
+    x: Floats
+    values: dict[str, Floats]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
+    label: str
+    log: bool
+    #: What the dashed lines (`reference`) show.
+    reference: dict[str, Floats]
+    reference_label: str
+
+    def _paint(self, ax: Any) -> None:
+        for i, (name, values) in enumerate(self.values.items()):
+            colour = CYCLE[i % len(CYCLE)]
+            ax.plot(self.x, values, color=colour, marker="o", markersize=3, label=name)
+            if name in self.low:
+                ax.fill_between(self.x, self.low[name], self.high[name], color=colour, alpha=0.15, linewidth=0)
+            if name in self.reference:
+                label = f"{name}, {self.reference_label}"
+                ax.plot(self.x, self.reference[name], color=colour, linestyle="--", linewidth=1, label=label)
+        if self.log:
+            ax.set_xscale("log")
+        tidy(ax, self.label, "value")
+        ax.legend(frameon=False)
+
+
+def _list(measures: Names) -> list[str]:
+    return [measures] if isinstance(measures, str) else list(measures)
+
+
+def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
+    points = to_array(values, argument, caller).astype(np.float64)
+    if points.ndim != 1 or not len(points) or not (np.isfinite(points) & (points > 0)).all():
+        raise input_error(argument, caller, "be positive numbers", repr(values)[:80], "leave it out")
+    return points
+
+
+def plot_against_temperature(
+    y_true: ArrayLike,
+    logits: ArrayLike,
+    *,
+    measures: Names = ("ece", "ks", "uce", "mmce"),
+    temperatures: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    ax: Any = None,
+) -> AgainstDisplay:
+    """Draw measures against the softmax temperature the logits are divided by.
+
+    Parameters
+    ----------
+    y_true, sample_weight, classes
+        As in `calibrant.evaluate`.
+    logits : array-like of shape (n, K)
+        Before the softmax.
+    measures : short names
+        What to draw.
+    temperatures : array-like, optional
+        By default 25 values from 0.2 to 5, evenly on a logarithmic axis.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    References
+    ----------
+    [1] "Uncertainty Calibration Error" (2020), figures 5-8.
+    """
+    caller = "plot_against_temperature"
+    grid = _points(np.geomspace(0.2, 5.0, 25) if temperatures is None else temperatures, "temperatures", caller)
+    raw = to_array(logits, "logits", caller).astype(np.float64)
+    values: dict[str, list[float]] = {name: [] for name in _list(measures)}
+    for temperature in grid:
+        forecast = check_forecast(
+            y_true, raw / temperature, caller=caller, sample_weight=sample_weight, classes=classes, space="logit"
+        )
+        for name, found in values.items():
+            found.append(lookup(name, caller).build().value(forecast))
+    arrays = {name: np.array(found) for name, found in values.items()}
+    return AgainstDisplay(grid, arrays, {}, {}, "temperature", True, {}, "").draw(ax)
+
+
+def plot_against_bins(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    measures: Names = "ece",
+    n_bins: ArrayLike = (5, 10, 15, 20, 30, 50, 75, 100),
+    n_resamples: int = 100,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    rng: RNG = 0,
+    ax: Any = None,
+) -> AgainstDisplay:
+    """Draw binned measures against the number of bins, beside what a calibrated model would show (dashed).
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes, space
+        As in `calibrant.evaluate`.
+    measures : short names of measures that have ``n_bins``
+        What to draw.
+    n_bins : array-like of int
+        Numbers of bins.
+    n_resamples, rng
+        Label resamplings of the dashed line; 0 leaves it out.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    References
+    ----------
+    [1] "Uncertainty Calibration Error" (2020), figures 1 and 10.
+    """
+    caller = "plot_against_bins"
+    grid = _points(n_bins, "n_bins", caller)
+    forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
+    random = generator(rng, caller)
+    names = _list(measures)
+    recipes = {(name, int(m)): lookup(name, caller).build(n_bins=int(m)) for name in names for m in grid}
+    values = {name: np.array([recipes[name, int(m)].value(forecast) for m in grid]) for name in names}
+    reference: dict[str, Floats] = {}
+    if n_resamples > 0:
+        nulls = null_values({f"{name} {m}": r for (name, m), r in recipes.items()}, forecast, n_resamples, random)
+        reference = {name: np.array([nulls[f"{name} {int(m)}"].mean for m in grid]) for name in names}
+    return AgainstDisplay(grid, values, {}, {}, "bins", False, reference, "if calibrated").draw(ax)
+
+
+def plot_against_sample_size(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    measures: Names = ("ece", "ks"),
+    sizes: ArrayLike | None = None,
+    n_repeats: int = 20,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    rng: RNG = 0,
+    ax: Any = None,
+) -> AgainstDisplay:
+    """Draw measures of random parts of the rows against their size: mean and 90 % range.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes, space
+        As in `calibrant.evaluate`.
+    measures : short names
+        What to draw.
+    sizes : array-like of int, optional
+        By default ten sizes from 100 (or all rows, if fewer) to n, evenly on a logarithmic axis.
+    n_repeats, rng
+        Random parts per size, drawn without replacement.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    References
+    ----------
+    [1] Gruber & Buettner (2022), "Better Uncertainty Calibration via Proper Scores", NeurIPS, figures 1-3.
+    """
+    caller = "plot_against_sample_size"
+    forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
+    default = np.unique(np.geomspace(min(100, forecast.n), forecast.n, 10).round())
+    grid = _points(default if sizes is None else sizes, "sizes", caller).astype(np.int64)
+    if grid.max() > forecast.n:
+        raise input_error("sizes", caller, f"be at most the {forecast.n} rows", str(int(grid.max())), "leave it out")
+    random = generator(rng, caller)
+    recipes = {name: lookup(name, caller).build() for name in _list(measures)}
+    found = np.empty((len(recipes), len(grid), n_repeats))
+    for i, size in enumerate(grid):
+        for j in range(n_repeats):
+            rows: Array = random.permutation(forecast.n)[:size]
+            part = forecast.take(rows)
+            found[:, i, j] = [recipe.value(part) for recipe in recipes.values()]
+    low, high = np.quantile(found, [0.05, 0.95], axis=-1)
+
+    def by_name(values: Floats) -> dict[str, Floats]:
+        return dict(zip(recipes, values, strict=True))
+
+    return AgainstDisplay(
+        grid.astype(np.float64), by_name(found.mean(axis=-1)), by_name(low), by_name(high), "rows", True, {}, ""
+    ).draw(ax)

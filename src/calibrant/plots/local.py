@@ -1,0 +1,94 @@
+"""Datapoint-specific calibration curves and their sensitivity to the decay (Nixon et al., figures 2 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import RNG, ArrayLike, Floats, Space
+from calibrant.core.curves import local_curve
+from calibrant.core.tables import value_table
+from calibrant.inference.null import draw_outcomes
+from calibrant.plots.displays import Display, generator, tidy, to_forecast, unit_square
+from calibrant.plots.palette import BAND, CYCLE
+from calibrant.views import View, as_view
+
+
+@dataclass(frozen=True)
+class LocalDisplay(Display):
+    """Local frequency on the grid k/100, one curve per decay; the band belongs to the first."""
+
+    grid: Floats
+    curves: dict[float, Floats]
+    low: Floats | None
+    high: Floats | None
+    label: str
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return (4.4, 4.4)
+
+    def _paint(self, ax: Any) -> None:
+        unit_square(ax)
+        if self.low is not None and self.high is not None:
+            ax.fill_between(self.grid, self.low, self.high, color=BAND, alpha=0.35, linewidth=0)
+        for i, (decay, values) in enumerate(self.curves.items()):
+            ax.plot(self.grid, values, color=CYCLE[i % len(CYCLE)], label=f"decay {decay:g}")
+        tidy(ax, self.label, "local frequency")
+        ax.legend(frameon=False)
+
+
+def plot_local(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    view: View | str = "top-1",
+    decay: float | tuple[float, ...] = 0.9,
+    level: float = 0.95,
+    n_resamples: int = 200,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    rng: RNG = 0,
+    ax: Any = None,
+) -> LocalDisplay:
+    """Draw datapoint-specific calibration: the exponentially weighted frequency around each score.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes, space
+        As in `calibrant.evaluate`.
+    view : View or str, default "top-1"
+        Which scores.
+    decay : float or several, default 0.9
+        Weight kept per hundredth of score; one curve each.
+    level, n_resamples, rng
+        Of the band of a calibrated model (first decay).
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    References
+    ----------
+    [1] Nixon et al. (2019), "Measuring Calibration in Deep Learning", section 7, figures 2 and 4.
+
+    Examples
+    --------
+    >>> from calibrant.plots.displays import pyplot
+    >>> plot_local([0, 1, 1], [0.4, 0.6, 0.9], n_resamples=0).curves[0.9].shape
+    (101,)
+    >>> pyplot().close("all")
+    """
+    forecast = to_forecast(y_true, y_proba, "plot_local", sample_weight=sample_weight, classes=classes, space=space)
+    question = as_view(view, "plot_local")
+    table = value_table(question.pairs(forecast))
+    decays = decay if isinstance(decay, tuple) else (decay,)
+    found = {d: local_curve(table.score, table.w, table.wt, d) for d in decays}
+    low = high = None
+    if n_resamples > 0 and bool((table.w == np.floor(table.w)).all()):
+        draws = draw_outcomes(table, n_resamples, generator(rng, "plot_local"))
+        replicates = np.stack([local_curve(table.score, table.w, row, decays[0])[1] for row in draws])
+        low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    curves = {d: np.asarray(values) for d, (_, values) in found.items()}
+    return LocalDisplay(found[decays[0]][0], curves, low, high, f"score ({question.name})").draw(ax)
