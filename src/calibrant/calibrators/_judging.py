@@ -13,7 +13,9 @@ from calibrant.calibrators._league import LEAST, Entry, Held
 from calibrant.calibrators._mixture import Mixture, drop_small, prior_shares
 from calibrant.scores.rules import Log, ProperScore
 
-#: A mixture with gain g and standard error s over doing nothing gets the share 1 − (s/g)², all of it from here on.
+#: A mixture with gain g and standard error s over doing nothing gets the share 1 − (CAUTION·s/g)², and all of it when
+#: g is CERTAIN times s.
+CAUTION = 0.8
 CERTAIN = 4.0
 #: A mixture trusted less than this is not worth shipping.
 LEAST_TRUST = 0.02
@@ -26,6 +28,8 @@ class Judgement:
     """Shares of the candidates in the shipped map (doing nothing stands first), the table and the reason."""
 
     shares: Floats
+    #: Uniform share that lifts the exact zeros of the input, where its place is taken by the lifted input.
+    lift: float
     records: list[dict[str, Any]]
     reason: str
 
@@ -37,33 +41,47 @@ def row_losses(held: Held, score: ProperScore) -> Floats:
     return np.stack([score._rows(p, held.codes) for p in held.forecasts])
 
 
+def uniform_share(truth: Floats, weights: Floats, n_classes: int) -> float:
+    """Most likely share of the uniform distribution beside a forecast, by EM."""
+    share = 0.1
+    for _ in range(200):
+        uniform = share / n_classes
+        share = float(weights @ (uniform / (uniform + (1 - share) * truth)) / weights.sum())
+    return share
+
+
 def judge(
-    held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool, floor: float, n_classes: int
+    held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool, n_classes: int
 ) -> Judgement:
     """Weigh the candidates; `entries` stand simplest first and begin with doing nothing.
 
-    With a `floor`, the map is held against the input with its exact zeros lifted: the gain of that alone is beyond
-    doubt, but one forbidden event makes the noise of an infinite score drown every other gain.
+    Where the truth had probability 0 the mixture is held against the input with its zeros lifted: the gain of that
+    alone is beyond doubt, but the noise of one infinite score would drown every other gain.
     """
     losses = row_losses(held, score)
     gains = [held.mean_and_error(losses[0] - rows) for rows in losses]
     best = int(np.argmax([gain for gain, _ in gains]))
     single = _simplest(held, losses, best)
     shares, final = np.eye(len(entries))[single], losses[single]
-    reference = losses[0]
-    if isinstance(score, Log) and floor > 0 and (held.truth[:, 0] <= LEAST).any():
-        reference = -np.log((1 - floor) * held.truth[:, 0] + floor / n_classes)
+    reference, lift = losses[0], 0.0
+    if mixture and isinstance(score, Log) and (held.truth[:, 0] <= LEAST).any():
+        lift = uniform_share(held.truth[:, 0], held.weights, n_classes)
+        reference = -np.log((1 - lift) * held.truth[:, 0] + lift / n_classes)
     if mixture and len(entries) > 1:
         pool = Mixture(held, score, prior_shares(np.array([entry.prior for entry in entries])))
         final = pool.cross_fitted_losses()
         gain, error = held.mean_and_error(reference - final)
-        trust = 1.0 if gain > CERTAIN * error else 1.0 - (error / gain) ** 2 if gain > error else 0.0
+        trust = 0.0
+        if gain > CAUTION * error:
+            trust = 1.0 if gain > CERTAIN * error else 1.0 - (CAUTION * error / gain) ** 2
         shares = np.eye(len(entries))[0]
         if trust >= LEAST_TRUST:
             shares = trust * drop_small(pool.weights(np.ones(len(held.codes), dtype=bool))) + (1 - trust) * shares
+        if shares[0] == 1:
+            final = reference
     records = _records(held, entries, losses, gains, shares)
     change = held.mean_and_error(losses[0] - final)
-    return Judgement(shares, records, _reason(entries, score, shares, change, gains, single))
+    return Judgement(shares, lift, records, _reason(entries, score, shares, lift, change, gains, single))
 
 
 def _simplest(held: Held, losses: Floats, best: int) -> int:
@@ -90,8 +108,8 @@ def _records(
 
 
 def _reason(
-    entries: Sequence[Entry], score: ProperScore, shares: Floats, gain: tuple[float, float],
-    gains: list[tuple[float, float]], single: int,
+    entries: Sequence[Entry], score: ProperScore, shares: Floats, lift: float,
+    gain: tuple[float, float], gains: list[tuple[float, float]], single: int,
 ) -> str:
     name = {"nll": "NLL", "brier": "Brier score"}.get(score.name, score.name)
 
@@ -103,6 +121,8 @@ def _reason(
         return f"{value} {name} [{low}, {high}]"
 
     used = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+    if used == [0] and lift > 0:
+        return f"the input with its exact zeros lifted: {change(gain)} against doing nothing; more is within noise"
     if used == [0]:
         best = max(range(len(entries)), key=lambda i: gains[i][0])
         if best == 0:

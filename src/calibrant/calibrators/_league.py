@@ -14,7 +14,7 @@ from sklearn.base import clone
 from calibrant._typing import Array, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._multinomial import one_blas_thread
-from calibrant.calibrators._scores import Scores, folds
+from calibrant.calibrators._scores import Scores, pool_rows
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import ConvergenceWarning
 
@@ -87,9 +87,42 @@ def default_entries(n_classes: int, *, fast: bool) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.size)
 
 
+@dataclass(frozen=True)
+class Split:
+    """Rows to fit on and rows held out, with weights: a row of weight 5 may have 4 parts in one and 1 in the other."""
+
+    fit: Ints
+    fit_weights: Floats
+    held: Ints
+    held_weights: Floats
+
+
+def deal(codes: Ints, weights: Floats, n_folds: int, rng: np.random.Generator) -> list[Split]:
+    """Stratified folds of weighted rows: as if every row were repeated and the copies dealt like cards.
+
+    Rows of each class are put in random order; the unit of weight at place u goes to fold ⌊u⌋ mod n_folds.
+    """
+    unit = min(1.0, float(weights.mean()))
+    shuffled = rng.permutation(len(codes))
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    ends = np.cumsum(weights[order]) / unit
+    ends = np.where(np.abs(ends - np.round(ends)) < 1e-9 * np.maximum(ends, 1.0), np.round(ends), ends)
+    ends = np.concatenate([[0.0], ends])
+    splits = []
+    for fold in range(n_folds):
+        before = np.floor(ends / n_folds) + np.clip(ends % n_folds - fold, 0.0, 1.0)  # units of this fold up to here
+        share = np.empty(len(codes))
+        share[order] = np.diff(before) * unit
+        rest = weights - share
+        fit, held = np.flatnonzero(rest > 1e-9 * weights), np.flatnonzero(share > 1e-9 * weights)
+        if len(fit) and len(held):
+            splits.append(Split(fit, rest[fit], held, share[held]))
+    return splits
+
+
 @dataclass
 class Held:
-    """What all M candidates said about N = repeats × rows held-out rows."""
+    """What all M candidates said about N held-out rows; a row may come several times."""
 
     #: Probability of the truth, (N, M).
     truth: Floats
@@ -98,20 +131,35 @@ class Held:
     codes: Ints
     weights: Floats
     fold: Ints
-    repeats: int
+    #: Which row of the calibration set it is.
+    row: Ints
     seconds: Floats
 
-    def over_repeats(self, rows: Floats) -> Floats:
-        """Average values of N rows over the repeats: one per row."""
-        return np.asarray(rows.reshape(self.repeats, -1).mean(axis=0))
-
-    def mean_and_error(self, rows: Floats) -> tuple[float, float]:
-        """Weighted mean of N row values and its standard error."""
-        value = self.over_repeats(rows)
-        weight = self.weights[: len(value)] * self.repeats
+    def mean_and_error(self, values: Floats) -> tuple[float, float]:
+        """Weighted mean of N values and its standard error; values of one row are averaged first."""
+        weight = np.bincount(self.row, weights=self.weights)
+        value = np.bincount(self.row, weights=self.weights * values) / np.where(weight > 0, weight, 1.0)
         total = float(weight.sum())
         mean = float(weight @ value / total)
         return mean, float(np.sqrt(weight @ (value - mean) ** 2 / total / total))
+
+
+def settle_rows(scores: Scores, codes: Ints, weights: Floats) -> tuple[Scores, Ints, Floats]:
+    """Join equal rows and sort all by class and scores, so that folds depend on content and not on order.
+
+    Scores count as equal up to nine digits: a model refitted on weighted instead of repeated rows gives the same
+    scores but for rounding, and must get the same folds. Very large matrices are compared bit by bit.
+    """
+    if scores.matrix.size > LEAGUE_SCORES:
+        return pool_rows(scores, codes, weights)
+    wide = scores.matrix.astype(np.float64)
+    scale = 1.0 if scores.space == "proba" else max(float(np.abs(wide).max()), 1e-300)
+    keys = np.round(np.column_stack([codes, wide / scale]), 9) + 0.0  # −0 and 0 are one value
+    order = np.lexsort(keys.T[::-1])
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    first, group = order[new], np.cumsum(new) - 1
+    return scores.rows(first), codes[first], np.bincount(group, weights=weights[order])
 
 
 def n_repeats(total: float) -> int:
@@ -129,16 +177,11 @@ class Crossing:
     """Fits every candidate on every part of the rows and forecasts the rest."""
 
     def __init__(
-        self, entries: Sequence[Entry], scores: Scores, codes: Ints, weights: Floats, *, space: Space, cv: int = 0,
-        rng: np.random.Generator, caller: str, tell: Callable[[int, int], None] | None = None, repeats: int = 1,
+        self, entries: Sequence[Entry], scores: Scores, codes: Ints, weights: Floats, *, space: Space,
+        tell: Callable[[int, int], None] | None = None,
     ) -> None:
         self.entries, self.scores, self.codes, self.weights = list(entries), scores, codes, weights
-        self.space, self.tell, self.repeats = space, tell, repeats
-        self.splits = [
-            split for _ in range(repeats if cv else 0) for split in folds(codes, min(cv, len(codes)), rng, caller)
-            if len(split[0]) and len(split[1])
-        ]
-        self.per_repeat = len(self.splits) // max(repeats, 1)
+        self.space, self.tell = space, tell
 
     def build(self, entry: Entry, floor: float, total: float) -> Calibrator:
         """Return one unfitted candidate; all share one floor under exact zeros, fitted with the temperature."""
@@ -148,79 +191,82 @@ class Crossing:
             options["floor"] = floor
         return part.set_params(**options)  # type: ignore[no-any-return]  # untyped base
 
-    def floor(self, rows: Any) -> float:
+    def floor(self, rows: Any, weights: Floats) -> float:
         """The fitted floor of these rows; 0 when no exact zero occurs."""
         from calibrant.calibrators.temperature import TemperatureScaling
 
         part = self.scores.rows(rows)
         if self.space == "logit" or not part.zeros()[0]:
             return 0.0
-        probe = TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=self.weights[rows])
-        return probe.floor_
+        return TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=weights).floor_
 
-    def fit(self, entry: Entry, rows: Any, floor: float) -> Calibrator:
+    def fit(self, entry: Entry, rows: Any, weights: Floats, floor: float) -> Calibrator:
         """Fit one candidate on some rows."""
-        total = float(self.weights[rows].sum())
-        return self.build(entry, floor, total).fit(
-            self.scores.matrix[rows], self.codes[rows], sample_weight=self.weights[rows]
-        )
+        part = self.build(entry, floor, float(weights.sum()))
+        return part.fit(self.scores.matrix[rows], self.codes[rows], sample_weight=weights)
 
-    def fit_all(self, entries: Sequence[Entry], floor: float) -> list[Calibrator]:
+    def fit_all(self, entries: Sequence[Entry]) -> list[Calibrator]:
         """Fit several candidates on all rows."""
+        every = slice(None)
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the league has judged them
-            return list(map_chunks(lambda entry: self.fit(entry, slice(None), floor), entries))
+            floor = self.floor(every, self.weights)
+            return list(map_chunks(lambda entry: self.fit(entry, every, self.weights, floor), entries))
 
-    def run(self, *, whole: bool, seconds: float | None = None) -> Held:
-        """Cross-fit all; keep whole forecasts or only those of the truth. Slow candidates go if time is short."""
-        n, k, m = self.scores.n, self.scores.n_classes, len(self.entries)
-        truth = np.empty((self.repeats * n, m))
-        out = np.empty((m, self.repeats * n, k)) if whole else None
-        fold = np.zeros(self.repeats * n, dtype=np.int64)
+    def run(self, splits: Sequence[Sequence[Split]], *, whole: bool, seconds: float | None = None) -> Held:
+        """Cross-fit all over repeated splits; keep whole forecasts or only those of the truth.
+
+        Candidates that would not end in time are left out; the first fold tells.
+        """
+        flat = [(index, split) for repeat in splits for index, split in enumerate(repeat)]
+        starts = np.concatenate([[0], np.cumsum([len(split.held) for _, split in flat])])
+        row = np.concatenate([split.held for _, split in flat])
+        codes = self.codes[row]
+        m = len(self.entries)
+        truth = np.empty((len(row), m))
+        out = np.empty((m, len(row), self.scores.n_classes)) if whole else None
         spent = np.zeros(m)
         done = 0
 
         def one(task: tuple[int, int]) -> None:
             nonlocal done
-            split, member = task
-            fit, held = self.splits[split]
-            start = time.perf_counter()
-            p = self.fit(self.entries[member], fit, floors[split]).predict_proba(self.scores.matrix[held])
-            place = held + (split // self.per_repeat) * n
-            truth[place, member] = np.maximum(p[np.arange(len(held)), self.codes[held]], LEAST)
+            number, member = task
+            split = flat[number][1]
+            begin = time.perf_counter()
+            fitted = self.fit(self.entries[member], split.fit, split.fit_weights, floors[number])
+            p = fitted.predict_proba(self.scores.matrix[split.held])
+            place = slice(starts[number], starts[number + 1])
+            truth[place, member] = np.maximum(p[np.arange(len(p)), codes[place]], LEAST)
             if out is not None:
                 out[member, place] = p
-            fold[place] = split % self.per_repeat
-            spent[member] += time.perf_counter() - start
+            spent[member] += time.perf_counter() - begin
             done += 1
             if self.tell is not None:
-                self.tell(done, m * len(self.splits))
+                self.tell(done, m * len(flat))
 
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the league judges by held-out rows
-            floors = [self.floor(fit) for fit, _ in self.splits]
+            floors = [self.floor(split.fit, split.fit_weights) for _, split in flat]
             keep, first = np.arange(m), 0
             if seconds is not None:
-                keep, first = self._within(one, spent, seconds), 1
-            tasks = [(split, member) for split in range(first, len(self.splits)) for member in keep.tolist()]
-            for _ in map_chunks(one, tasks):
+                keep, first = self._within(one, spent, seconds / (len(flat) + 1)), 1
+            for _ in map_chunks(one, [(n, member) for n in range(first, len(flat)) for member in keep.tolist()]):
                 pass
         self.entries = [self.entries[i] for i in keep]
-        weights = np.tile(self.weights / self.repeats, self.repeats)
         return Held(
-            truth[:, keep], None if out is None else out[keep], np.tile(self.codes, self.repeats), weights, fold,
-            self.repeats, spent[keep],
+            truth[:, keep], None if out is None else out[keep], codes,
+            np.concatenate([split.held_weights for _, split in flat]) / len(splits),
+            np.concatenate([np.full(len(split.held), index) for index, split in flat]), row, spent[keep],
         )
 
     def _within(self, one: Callable[[tuple[int, int]], None], spent: Floats, seconds: float) -> Array:
-        """Run the first fold, simplest candidates first, and keep those whose sum fits the time."""
-        begin, keep = time.perf_counter(), []
+        """Run the first fold, simplest candidates first, and keep those that fit the time of one fold."""
+        keep: list[int] = []
         for member in range(len(self.entries)):
             one((0, member))
-            whole = (len(self.splits) + 1) * spent[[*keep, member]].sum()
-            if member == 0 or whole <= seconds:
+            if member == 0 or spent[[*keep, member]].sum() <= seconds:
                 keep.append(member)
-            if time.perf_counter() - begin > seconds / 2:
+            if spent.sum() > 2 * seconds:
                 break
         return np.asarray(keep)
 

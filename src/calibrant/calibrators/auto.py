@@ -10,9 +10,19 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._judging import judge
-from calibrant.calibrators._league import Crossing, Entry, allowed, default_entries, entry_of, n_repeats, sample_rows
+from calibrant.calibrators._league import (
+    Crossing,
+    Entry,
+    allowed,
+    deal,
+    default_entries,
+    entry_of,
+    n_repeats,
+    sample_rows,
+    settle_rows,
+)
 from calibrant.calibrators._program import Graph, Node
-from calibrant.calibrators._scores import Scores, View, pool_rows
+from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.ensemble import Ensemble
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.core.inputs import check_rng
@@ -73,8 +83,8 @@ class AutoCalibrator(Calibrator):
     minimise the score of out-of-fold forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.5),
     order-preserving (0.3) and the rest, so that few rows do not choose at random. The mixture is then scored on rows
     that neither members nor weights have seen: with gain g and standard error s over doing nothing it gets
-    the share 1 − (s/g)² (positive-part shrinkage), all of it from g = 4s on, and the input the rest; nothing
-    changes when g ≤ s. Where a
+    the share 1 − (0.8·s/g)² (positive-part shrinkage), all of it from g = 4s on, and the input the rest; nothing
+    changes when g ≤ 0.8·s. Where a
     true class had probability 0, the input with its zeros lifted takes that place. Without mixture the
     one-standard-error rule decides [2]_: the simplest method whose paired difference to the best is within noise.
     The floor under exact zeros is fitted once per fold and shared.
@@ -186,29 +196,26 @@ class AutoCalibrator(Calibrator):
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         caller = f"{type(self).__name__}.fit"
-        scores, codes, weights = pool_rows(scores, codes, weights)
+        scores, codes, weights = settle_rows(scores, codes, weights)
         rng = check_rng(self.rng, caller)
         most = sample_rows(scores.n, self.n_classes_, rng, fast=self.fast)
-        cv = min(self.cv, 3) if self.fast else self.cv
-        whole = Crossing(self._entries(), scores, codes, weights, space=self.space, rng=rng, caller=caller)
+        whole = Crossing(self._entries(), scores, codes, weights, space=self.space)
         league = Crossing(
-            whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, cv=cv, rng=rng,
-            caller=caller, tell=self._tell, repeats=1 if self.fast else n_repeats(float(weights.sum())),
+            whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, tell=self._tell
         )
-        if len(league.splits) < 2:  # one row: nothing can be held out
-            self.best_, self.records_ = whole.fit(whole.entries[0], slice(None), 0.0), []
+        n_folds, repeats = (min(self.cv, 3), 1) if self.fast else (self.cv, n_repeats(float(weights.sum())))
+        splits = [deal(league.codes, league.weights, n_folds, rng) for _ in range(repeats)]
+        if len(splits[0]) < 2:  # one row: nothing can be held out
+            self.best_, self.records_ = whole.fit_all(whole.entries[:1])[0], []
             self.reason_ = "no change: too few rows to hold any out"
             return
         score = as_score(self.criterion, caller)
-        held = league.run(whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
-        floor = whole.floor(slice(None))
-        verdict = judge(
-            held, league.entries, score, mixture=self.mixture, floor=floor, n_classes=self.n_classes_
-        )
+        held = league.run(splits, whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
+        verdict = judge(held, league.entries, score, mixture=self.mixture, n_classes=self.n_classes_)
         used = np.flatnonzero(verdict.shares)
-        members = whole.fit_all([league.entries[i] for i in used], floor)
-        if floor > 0 and used[0] == 0 and len(used) > 1:
-            members[0] = _lifted(members[0], floor)
+        members = whole.fit_all([league.entries[i] for i in used])
+        if verdict.lift > 0 and used[0] == 0:
+            members[0] = _lifted(members[0], verdict.lift)
         self.best_ = members[0] if len(used) == 1 else _mixed(members, verdict.shares[used])
         self.records_, self.reason_ = verdict.records, verdict.reason
         self.seconds_ = {e.name: float(t) for e, t in zip(league.entries, held.seconds, strict=True)}
@@ -231,7 +238,7 @@ def _mixed(members: list[Calibrator], shares: Floats) -> Ensemble:
 
 def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
     """Return the input with its exact zeros lifted: temperature 1 above the floor."""
-    lifted = TemperatureScaling(floor=floor)
+    lifted = TemperatureScaling(floor=floor, space=nothing.input_space)
     lifted.temperature_ = 1.0
     _like(lifted, nothing)
     lifted.floor_, lifted.smallest_ = floor, float(np.finfo(np.float64).tiny)

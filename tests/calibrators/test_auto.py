@@ -1,0 +1,217 @@
+"""The automatic repair: gains where there is something to gain, leaves alone what is calibrated, says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+import calibrant
+from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
+from calibrant.calibrators._league import Held, deal
+from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
+from calibrant.core.links import softmax
+from calibrant.errors import InputError
+from calibrant.scores import Brier, Log, ProperScore
+from helpers import load_data
+
+COLUMNS = ["method", "cv_score", "gain", "se", "low", "high", "preserves_argmax", "chosen", "weight", "fit_seconds"]
+
+
+def simulate(n, k=3, seed=0, sharpen=2.5, shift=0.0):
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(n, k))
+    y = (logits + rng.gumbel(size=(n, k))).argmax(axis=1)
+    return softmax(sharpen * logits + shift * np.arange(k)), y
+
+
+def nll(p, y):
+    return float(-np.log(np.maximum(p[np.arange(len(y)), y], 1e-15)).mean())
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return AutoCalibrator().fit(*simulate(500, shift=0.5))
+
+
+def test_repairs_and_explains(fitted):
+    p, y = simulate(4000, seed=1, shift=0.5)
+    truth = nll(simulate(4000, seed=1, sharpen=1.0)[0], y)
+    assert nll(fitted.predict_proba(p), y) < truth + 0.02 < nll(p, y) - 0.2
+    assert isinstance(fitted.league_, pl.DataFrame)
+    assert fitted.league_.columns == COLUMNS
+    league = fitted.league_
+    assert league["gain"].is_sorted(descending=True)
+    assert league.filter(pl.col("method") == "identity")["gain"].item() == 0
+    assert league["weight"].sum() == pytest.approx(1)
+    assert (league["chosen"] == (league["weight"] > 0)).all()
+    assert "against doing nothing" in fitted.reason_
+    assert "NLL [−" in fitted.reason_
+
+
+def test_does_nothing_when_nothing_is_wrong():
+    harm = 0.0
+    for seed in range(4):
+        p, y = simulate(300, seed=seed, sharpen=1.0)
+        new, truth = simulate(4000, seed=100 + seed, sharpen=1.0)
+        cal = AutoCalibrator(fast=True, rng=0).fit(p, y)
+        harm += nll(cal.predict_proba(new), truth) - nll(new, truth)
+    assert harm / 4 < 0.003
+
+
+def test_says_that_it_does_nothing():
+    p, y = simulate(2000, seed=3, sharpen=1.0)
+    cal = AutoCalibrator(fast=True).fit(p, y)
+    if isinstance(cal.best_, Identity):
+        assert cal.reason_.startswith("no change")
+    assert nll(cal.predict_proba(p), y) <= nll(p, y) + 1e-3
+
+
+def test_repeats_itself_and_ignores_row_order_and_number_of_cores(monkeypatch):
+    p, y = simulate(200)
+    first = AutoCalibrator(fast=True).fit(p, y)
+    order = np.random.default_rng(1).permutation(200)
+    again = AutoCalibrator(fast=True).fit(p[order], y[order])
+    np.testing.assert_allclose(again.predict_proba(p), first.predict_proba(p), atol=1e-9)
+    monkeypatch.setattr("calibrant.core.parallel.cores", lambda _=None: 1)
+    one = AutoCalibrator(fast=True).fit(p, y)
+    assert np.array_equal(one.predict_proba(p), first.predict_proba(p))
+    assert one.reason_ == first.reason_
+
+
+@pytest.mark.parametrize("preserve", ["argmax", "order"])
+def test_preserve(preserve):
+    p, y = simulate(400, k=4, shift=1.0)
+    new = simulate(1000, k=4, seed=2, shift=1.0)[0]
+    q = AutoCalibrator(preserve=preserve).fit(p, y).predict_proba(new)
+    assert (q.argmax(1) == new.argmax(1)).all()
+    if preserve == "order":
+        by_score = np.take_along_axis(q, np.argsort(new, axis=1), axis=1)
+        assert (np.diff(by_score, axis=1) >= 0).all()
+
+
+def test_one_method_by_the_one_standard_error_rule():
+    p, y = simulate(1500)
+    cal = AutoCalibrator(mixture=False).fit(p, y)
+    assert type(cal.best_) is TemperatureScaling  # the simplest that can undo a temperature
+    assert cal.league_.filter("chosen")["method"].to_list() == ["temperature"]
+    p, y = simulate(1500, shift=1.0)
+    assert type(AutoCalibrator(mixture=False, candidates=["temperature", "vector"]).fit(p, y).best_) is VectorScaling
+
+
+def test_candidates_by_name_and_by_instance():
+    p, y = simulate(300)
+    cal = AutoCalibrator(candidates=["platt", TemperatureScaling(loss="brier")]).fit(p, y)
+    assert set(cal.league_["method"]) == {"identity", "platt", "temperature"}
+
+
+def test_other_scores():
+    p, y = simulate(500, shift=0.5)
+    cube = ProperScore.from_entropy("log again", lambda q: -(q * np.log(np.maximum(q, 1e-300))).sum(axis=1))
+    for criterion in ("brier", "spherical", cube):
+        cal = AutoCalibrator(criterion, fast=True).fit(p, y)
+        assert nll(cal.predict_proba(p), y) < nll(p, y) - 0.1
+        assert cal.best_ is not None
+
+
+def test_exact_zeros_are_lifted_by_a_fitted_floor():
+    rng = np.random.default_rng(0)
+    votes = np.stack([rng.multinomial(5, q) for q in simulate(1200, sharpen=1.0)[0]]) / 5.0
+    y = np.array([rng.choice(3, p=0.85 * v + 0.05) for v in votes])
+    cal = AutoCalibrator().fit(votes[:600], y[:600])
+    best = -np.log((0.85 * votes + 0.05)[np.arange(1200), y])[600:].mean()
+    assert nll(cal.predict_proba(votes[600:]), y[600:]) < best + 0.03
+    assert cal.predict_proba(np.eye(3)).min() > 0.005
+
+
+def test_saved_loaded_exported(fitted, tmp_path):
+    p = simulate(50, seed=4)[0]
+    fitted.save(tmp_path / "auto.json")
+    loaded = calibrant.load(tmp_path / "auto.json")
+    assert np.array_equal(loaded.predict_proba(p), fitted.predict_proba(p))
+    assert loaded.reason_ == fitted.reason_
+    assert loaded.league_.drop("fit_seconds").equals(fitted.league_.drop("fit_seconds"))
+    assert fitted.can_export
+    np.testing.assert_allclose(calibrant.apply_json(tmp_path / "auto.json", p), fitted.predict_proba(p), atol=1e-9)
+
+
+def test_time_budget_leaves_out_the_slow():
+    p, y = simulate(300)
+    cal = AutoCalibrator(max_fit_seconds=1e-6).fit(p, y)
+    assert cal.league_["method"].to_list() == ["identity"]
+    assert isinstance(cal.best_, Identity)
+
+
+def test_progress_is_told():
+    told = []
+    AutoCalibrator(fast=True).watch(lambda done, total: told.append((done, total))).fit(*simulate(100))
+    assert sorted(told)[-1] == (12, 12)
+
+
+def test_classifier_by_default():
+    X, y = make_classification(n_samples=600, n_features=10, n_redundant=6, random_state=0)
+    model = calibrant.CalibratedClassifier(GaussianNB()).fit(X[:400], y[:400])
+    before = nll(GaussianNB().fit(X[:400], y[:400]).predict_proba(X[400:]), y[400:])
+    assert nll(model.predict_proba(X[400:]), y[400:]) < before
+
+
+@pytest.mark.parametrize("options", [{"criterion": "ece"}, {"preserve": "all"}, {"cv": 1}, {"max_fit_seconds": 0}])
+def test_wrong_options(options):
+    with pytest.raises(InputError, match="must"):
+        AutoCalibrator(**options).fit(*simulate(50))
+
+
+def test_folds_deal_weighted_rows_like_repeated_ones():
+    codes = np.repeat([0, 1], [7, 5])
+    for weights in (np.ones(12), np.arange(1.0, 13.0), np.full(12, 0.01), np.linspace(0.3, 7.2, 12)):
+        splits = deal(codes, weights, 5, np.random.default_rng(0))
+        held = np.zeros((5, 12))
+        for index, split in enumerate(splits):
+            held[index, split.held] = split.held_weights
+            np.testing.assert_allclose(np.bincount(split.fit, split.fit_weights, 12), weights - held[index], atol=1e-9)
+        np.testing.assert_allclose(held.sum(axis=0), weights)
+        unit = min(1.0, weights.mean())
+        assert np.ptp(held.sum(axis=1)) <= unit * (1 + 1e-9)
+    whole = deal(codes, np.full(12, 5.0), 5, np.random.default_rng(0))
+    assert all((split.held_weights == 1).all() and len(split.held) == 12 for split in whole)
+
+
+def test_ties_do_not_hide_rare_events_from_a_fold():
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 11, size=4000) / 10
+    y = (rng.uniform(size=4000) < 0.02 + 0.9 * p).astype(int)  # a forecast of 0 still happens
+    cal = AutoCalibrator().fit(p[:2000], y[:2000])
+    best = np.where(y == 1, 0.02 + 0.9 * p, 0.98 - 0.9 * p)[2000:]
+    assert nll(cal.predict_proba(p[2000:]), y[2000:]) < -np.log(best).mean() + 0.01
+
+
+def test_mixture_weights_are_the_optimum():
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.05, 1, size=(3000, 3))
+    prior = prior_shares(np.array([0.0, 0.5, 0.0]))
+    assert prior.sum() == pytest.approx(1)
+    w = most_likely(truth, np.ones(3000), prior)
+    grid = rng.dirichlet(np.ones(3), size=4000)
+    losses = -np.log(truth @ grid.T).mean(axis=0)
+    assert -np.log(truth @ w).mean() <= losses.min() + 2e-5  # the pull is worth 20 of 3 000 rows
+    forecasts = rng.dirichlet(np.ones(3), size=(2, 2000))
+    codes = rng.integers(3, size=2000)
+    truth = forecasts[:, np.arange(2000), codes].T
+    held = Held(truth, forecasts, codes, np.ones(2000), np.arange(2000) % 5, np.arange(2000), np.zeros(2))
+    for score in (Brier(), Log()):
+        pool = Mixture(held, score, np.array([0.5, 0.5]))
+        rows = np.ones(2000, dtype=bool)
+        best = pool.losses(pool.weights(rows), rows).mean()
+        assert best <= min(pool.losses(np.array([s, 1 - s]), rows).mean() for s in np.linspace(0.01, 0.99, 99)) + 1e-4
+
+
+def test_real_network_beats_every_single_method_in_its_league():
+    data = load_data("cifar10_resnet110")
+    rows = np.random.default_rng(0).permutation(5000)[:1000]
+    cal = AutoCalibrator(space="logit").fit(data["logits_cal"][rows], data["labels_cal"][rows])
+    got = nll(cal.predict_proba(data["logits_test"]), data["labels_test"])
+    temperature = TemperatureScaling(space="logit").fit(data["logits_cal"][rows], data["labels_cal"][rows])
+    assert got < nll(temperature.predict_proba(data["logits_test"]), data["labels_test"])
+    assert got < 0.212
