@@ -17,10 +17,10 @@ COARSE = 1_200
 SLACK = 2.0**-24
 #: Keys a cell may take: the first and last cell are split by octave, 16 parts each, down to 2⁻⁶⁴.
 PARTS = 1024
-_PER_OCTAVE = 16
-_DEEPEST = 64
+PER_OCTAVE = 16
+DEEPEST = 64
 #: Moves the octave borders off exact powers of two, so that every engine's log2 agrees on the side.
-_NUDGE = 1e-6
+NUDGE = 1e-6
 
 
 def width_index(score: Array, m: int) -> Ints:
@@ -43,7 +43,7 @@ def _depth(distance: Array) -> Ints:
     """Rank of a distance to 0 (or 1) within its end cell: 0 at exactly zero, then by sixteenth octaves."""
     with np.errstate(divide="ignore"):
         octave = np.log2(distance.astype(np.float64))
-    rank = np.floor(_PER_OCTAVE * (octave + _DEEPEST) + _NUDGE) + 1
+    rank = np.floor(PER_OCTAVE * (octave + DEEPEST) + NUDGE) + 1
     return np.clip(rank, 0, PARTS - 1).astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import calibrant.metrics  # noqa: F401  # importing the room declares the measures
 from calibrant.core.declare import Recipe, lookup
-from calibrant.core.edges import _DEEPEST, _NUDGE, _PER_OCTAVE, COARSE, FINE, PARTS, SLACK
+from calibrant.core.edges import COARSE, DEEPEST, FINE, NUDGE, PARTS, PER_OCTAVE, SLACK
 from calibrant.core.tables import Bins, Table
 from calibrant.errors import input_error
 from calibrant.estimators import Binned
@@ -43,7 +43,7 @@ def cell_index(score: Tensor, m: int) -> Tensor:
 
 
 def _depth(distance: Tensor) -> Tensor:
-    rank = (_PER_OCTAVE * (distance.log2() + _DEEPEST) + _NUDGE).floor() + 1
+    rank = (PER_OCTAVE * (distance.log2() + DEEPEST) + NUDGE).floor() + 1
     return rank.clamp(0, PARTS - 1).long()
 
 
