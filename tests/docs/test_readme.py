@@ -8,7 +8,7 @@ import pytest
 
 from helpers import ROOT
 
-PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("start", "measures", "inference", "calibrators"))]
+PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("start", "measures", "inference", "calibrators", "regression"))]
 WRITTEN = ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("**/*.md")))]
 
 
@@ -52,6 +52,8 @@ def test_the_two_commands_and_ten_lines(consoles):
         ("ece 10.53 %", "ece 11.53 %", False),
         ("ece 10.53 %", "ks 10.53 %", False),
         ("p < 0.001", "p < 0.001\nmore", False),
+        ("$ calibrant fit a\nplatt 0.50\nbeta 0.51\n```", "$ calibrant fit a\nbeta 0.50\nplatt 0.50\n```", True),
+        ("$ calibrant fit a\nplatt 0.50\nbeta 0.51\n```", "$ calibrant fit a\nbeta 0.50\n```", False),
     ],
 )
 def test_rounding_is_forgiven_and_nothing_else(consoles, old, new, same):
