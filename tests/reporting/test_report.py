@@ -113,6 +113,18 @@ def test_dots_of_the_diagram_lie_at_the_bins(page: Any) -> None:
     np.testing.assert_allclose(drawn[:, 1], 10 + 320 * (1 - wt[kept] / w[kept]), atol=0.006)
 
 
+def test_ribbon_is_the_binomial_of_small_bins() -> None:
+    from scipy.stats import binom
+
+    for n in (1, 3, 10, 37, 100):
+        for mean in (0.03, 0.5, 0.8, 0.999):
+            low, high = figures.consistency(float(n), n * mean, n * mean * (1 - mean))
+            assert (low, high) == tuple(binom.ppf([0.025, 0.975], n, mean) / n)
+    low, high = figures.consistency(10_000.0, 5000.0, 2500.0)
+    np.testing.assert_allclose([low, high], binom.ppf([0.025, 0.975], 10_000, 0.5) / 10_000, atol=1e-4)
+    assert figures.consistency(4.0, 4.0, 0.0) == (1.0, 1.0)
+
+
 def test_largest_distance_of_the_cumulative_graph_is_ks() -> None:
     from calibrant.core.tables import value_table
 

@@ -61,7 +61,7 @@ class ReliabilityDisplay(Display):
             colours = np.where(self.y < self.x, OVER, UNDER)
             ax.vlines(self.x, self.x, self.y, colors=colours, linewidth=1.5, zorder=3)
             size = 12 + 90 * self.weight / self.weight.max()
-            ax.scatter(self.x, self.y, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=4)
+            ax.scatter(self.x, self.y, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=4, clip_on=False)
         elif self.curve == "isotonic":
             ax.step(self.x, self.y, where="mid", color=UNDER, linewidth=1.8, zorder=4)
         else:
@@ -73,9 +73,7 @@ class ReliabilityDisplay(Display):
             ax.set_xlim(edge, 1 - edge)
             ax.set_ylim(edge, 1 - edge)
         if self.strip and self.scale == "linear":
-            from mpl_toolkits.axes_grid1 import make_axes_locatable
-
-            below = make_axes_locatable(ax).append_axes("bottom", size="12%", pad=0.12, sharex=ax)
+            below = ax.inset_axes([0.0, -0.17, 1.0, 0.13], sharex=ax)
             below.bar(
                 (np.arange(_STRIP) + 0.5) / _STRIP, self.count, width=0.9 / _STRIP, color=NEUTRAL, linewidth=0
             )

@@ -11,6 +11,8 @@ import numpy as np
 from calibrant.reporting.cells import ViewCells
 from calibrant.reporting.svg import Axes, figure, nice_ticks, path, plain, tag, text
 
+#: Rows of a bin up to which its band is counted out.
+_FEW = 100
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -30,9 +32,9 @@ def reliability_body(cells: ViewCells, n_bins: int, before: ViewCells | None = N
         x, width = axes.x(b / n_bins) + 0.5, max(axes.width / n_bins - 1, 0.5)
         parts.append(tag("rect", x=x, y=410 - height, width=width, height=max(height, 0.5), class_="count"))
     if len(kept) > 1:
-        mean, half = ws[kept] / w[kept], 1.96 * np.sqrt(noise[kept]) / w[kept]
-        upper = [(axes.x(m), axes.y(min(1.0, m + h))) for m, h in zip(mean, half, strict=True)]
-        lower = [(axes.x(m), axes.y(max(0.0, m - h))) for m, h in zip(mean, half, strict=True)]
+        ends = [(ws[b] / w[b], *consistency(w[b], ws[b], noise[b])) for b in kept]
+        upper = [(axes.x(mean), axes.y(high)) for mean, _, high in ends]
+        lower = [(axes.x(mean), axes.y(low)) for mean, low, _ in ends]
         outline = " ".join(f"{x:.2f},{y:.2f}" for x, y in [*upper, *reversed(lower)])
         parts.append(tag("polygon", points=outline, class_="band"))
     parts.append(tag("line", x1=axes.x(0), y1=axes.y(0), x2=axes.x(1), y2=axes.y(1), class_="diagonal"))
@@ -64,6 +66,23 @@ def _dots(axes: Axes, cells: ViewCells, n_bins: int) -> list[str]:
         ]
         parts.append(tag("g", "".join(shapes), class_="bin", tabindex=0, role="img", aria_label=label))
     return parts
+
+
+def consistency(w: float, ws: float, noise: float) -> tuple[float, float]:
+    """Return where 95 % of a calibrated model's frequencies fall: binomial for few rows, normal for many."""
+    mean = ws / w
+    if w > _FEW or w != round(w) or not 0 < mean < 1:
+        half = 1.96 * math.sqrt(noise) / w
+        return max(0.0, mean - half), min(1.0, mean + half)
+    n, chance, reached, low = round(w), (1 - mean) ** w, 0.0, -1
+    for k in range(n + 1):
+        reached += chance
+        if low < 0 and reached >= 0.025:
+            low = k
+        if reached >= 0.975:
+            return low / n, k / n
+        chance *= (n - k) / (k + 1) * mean / (1 - mean)
+    return low / n, 1.0
 
 
 def wilson(share: float, n: float, z: float = 1.959964) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from calibrant.core.inputs import Forecast, check_forecast
 LEAGUE_ROWS = 5_000
 _FEWEST = 100
 _MOST_CLASSES = 100
+FIT = "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT"
 
 
 def _scores(forecast: Forecast, space: str) -> Any:
@@ -64,7 +65,7 @@ def league_repair(forecast: Forecast) -> dict[str, Any] | None:
         "reason": auto.reason_,
         "sentence": sentence(auto.reason_),
         "league": league_rows(auto.league_),
-        "command": "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT",
+        "command": None if str(auto.reason_).startswith("no change") else FIT,
         "crossfitted": True,
         "note": f"By cross-validation{used}; fit the real one on held-out calibration rows.",
     }

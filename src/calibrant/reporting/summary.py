@@ -139,7 +139,7 @@ def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     rows = [
         ("right", f"{100 * facts.accuracy:.1f} %"),
         ("claimed", f"{100 * facts.confidence:.1f} %"),
-        ("over-confident by" if lean > 0 else "under-confident by", f"{abs(lean):.1f} points"),
+        ("claimed − right", f"{lean:+.1f} points".replace("-", "−")),
     ]
     if facts.resolvable is not None:
         rows.append(("this n shows errors above", f"{100 * facts.resolvable:.1f} points"))

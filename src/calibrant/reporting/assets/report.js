@@ -31,6 +31,18 @@
     var z = 1.959964, c = p + z * z / (2 * n), h = z * Math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)), d = 1 + z * z / n;
     return [Math.max(0, (c - h) / d), Math.min(1, (c + h) / d)];
   }
+  function band(b) {
+    var s = b.s / b.w, n = b.w, half = 1.96 * Math.sqrt(b.v) / n;
+    if (n > 100 || n !== Math.round(n) || s <= 0 || s >= 1) return [Math.max(0, s - half), Math.min(1, s + half)];
+    var chance = Math.pow(1 - s, n), reached = 0, low = -1;
+    for (var k = 0; k <= n; k++) {
+      reached += chance;
+      if (low < 0 && reached >= 0.025) low = k;
+      if (reached >= 0.975) return [low / n, k / n];
+      chance *= (n - k) / (k + 1) * s / (1 - s);
+    }
+    return [low / n, 1];
+  }
   function isotonic(cells) {
     var blocks = [];
     for (var i = 0; i < cells.cell.length; i++) {
@@ -72,8 +84,8 @@
     var up = [], down = [], most = Math.max.apply(null, main.map(function (b) { return b.w; }));
     main.forEach(function (b, i) {
       if (!b.w) return;
-      var s = b.s / b.w, half = 1.96 * Math.sqrt(b.v) / b.w, h = 36 * b.w / most;
-      up.push(X(s) + "," + Y(Math.min(1, s + half))); down.unshift(X(s) + "," + Y(Math.max(0, s - half)));
+      var s = b.s / b.w, span = band(b), h = 36 * b.w / most;
+      up.push(X(s) + "," + Y(span[1])); down.unshift(X(s) + "," + Y(span[0]));
       el("rect", { x: X(i / m) + 0.5, y: 410 - h, width: Math.max(SIZE / m - 1, 0.5), height: Math.max(h, 0.5), "class": "count" }, layer);
     });
     if (up.length > 1) el("polygon", { points: up.concat(down).join(" "), "class": "band" }, layer);
