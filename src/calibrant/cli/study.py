@@ -11,7 +11,14 @@ import click
 from calibrant.cli._options import emit, emit_json, file_options, layout_of
 
 NAMES = (
-    "sample-size", "learning-curves", "bins", "temperature", "estimator-bias", "label-noise", "resolution", "coverage",
+    "sample-size",
+    "learning-curves",
+    "bins",
+    "temperature",
+    "estimator-bias",
+    "label-noise",
+    "resolution",
+    "coverage",
 )
 #: Studies that simulate when no file is given.
 FREE = ("estimator-bias", "label-noise", "coverage")
@@ -24,18 +31,35 @@ FREE = ("estimator-bias", "label-noise", "coverage")
 )
 @click.argument("name", type=click.Choice(NAMES))
 @click.argument("file", type=click.Path(), required=False)
-@click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path),
-              help="Folder for Parquet, CSV, JSON and figure, and for checkpoints: a study that was stopped goes on there.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for Parquet, CSV, JSON and figure, and for checkpoints: a study that was stopped goes on there.",
+)
 @click.option("--repeats", type=click.IntRange(1), help="Random draws [default: as in the papers].")
 @click.option("--quick", is_flag=True, help="Few draws; under a minute.")
 @click.option("--jobs", type=click.IntRange(0), default=0, help="Processes [default: one per core].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed gives the same table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
-@click.option("--markdown", "page", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as a Markdown page.")
+@click.option(
+    "--markdown",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the table as a Markdown page.",
+)
 @file_options
 def command(
-    name: str, file: str | None, out: Path | None, repeats: int | None, quick: bool, jobs: int, seed: int, as_json: bool,
-    page: Path | None, **options: Any,
+    name: str,
+    file: str | None,
+    out: Path | None,
+    repeats: int | None,
+    quick: bool,
+    jobs: int,
+    seed: int,
+    as_json: bool,
+    page: Path | None,
+    **options: Any,
 ) -> None:
     """Run a sensitivity study on the predictions in FILE (estimator-bias, label-noise and coverage simulate without).
 
@@ -46,9 +70,19 @@ def command(
     if file is None and name not in FREE:
         raise click.UsageError(f"study {name} needs a FILE of predictions")
     with _bar(name) as tell:
-        result = _run(name, file, options, repeats, quick, {
-            "seed": seed, "folder": out, "jobs": 1 if quick else jobs, "progress": tell,
-        })
+        result = _run(
+            name,
+            file,
+            options,
+            repeats,
+            quick,
+            {
+                "seed": seed,
+                "folder": out,
+                "jobs": 1 if quick else jobs,
+                "progress": tell,
+            },
+        )
     if out is not None:
         written = result.save(out)
         emit(f"Written to {out}: {', '.join(path.name for path in written)}.", err=True)
@@ -66,34 +100,35 @@ def command(
         emit(str(result))
 
 
-def _run(name: str, file: str | None, options: dict[str, Any], repeats: int | None, quick: bool, how: dict[str, Any]) -> Any:
+def _run(
+    name: str, file: str | None, options: dict[str, Any], repeats: int | None, quick: bool, how: dict[str, Any]
+) -> Any:
     """Read the file and call the study."""
     from calibrant import studies
 
     if name == "coverage":
         return studies.coverage(repeats=repeats or (20 if quick else 1000), **how)
-    rows: tuple[Any, ...] = ()
     what: dict[str, Any] = {}
     if file is not None:
         found = _read(file, options)
-        rows, what = (found.truth, found.scores), {"space": found.space}
+        what = {"y_true": found.truth, "y_proba": found.scores, "space": found.space}
         if found.kind == "pairs":
             if name in ("learning-curves", "temperature", "label-noise", "resolution"):
                 raise click.UsageError(f"study {name} needs probability vectors, not top-label pairs")
             what["pairs"] = True
     if name == "resolution":
-        return studies.resolution(*rows, **what)
+        return studies.resolution(**what)
     if name == "bins":
-        return studies.bins(*rows, n_resamples=20 if quick else 200, **what, **how)
+        return studies.bins(n_resamples=20 if quick else 200, **what, **how)
     if name == "temperature":
-        return studies.temperature_sweep(*rows, **what, **how)
+        return studies.temperature_sweep(**what, **how)
     if name == "label-noise":
-        return studies.label_noise(*rows, models=repeats or (20 if quick else 100), **what, **how)
+        return studies.label_noise(models=repeats or (20 if quick else 100), **what, **how)
     if name == "sample-size":
-        return studies.sample_size(*rows, repeats=repeats or (25 if quick else 10_000), **what, **how)
+        return studies.sample_size(repeats=repeats or (25 if quick else 10_000), **what, **how)
     if name == "learning-curves":
-        return studies.learning_curves(*rows, repeats=repeats or (2 if quick else 20), **what, **how)
-    return studies.estimator_bias(*rows, repeats=repeats or (50 if quick else 1000), **what, **how)
+        return studies.learning_curves(repeats=repeats or (2 if quick else 20), **what, **how)
+    return studies.estimator_bias(repeats=repeats or (50 if quick else 1000), **what, **how)
 
 
 def _read(file: str, options: dict[str, Any]) -> Any:

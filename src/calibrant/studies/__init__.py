@@ -1,47 +1,29 @@
 """Sensitivity studies, the papers' tables and the speed comparison."""
 
-from __future__ import annotations
+# bound here once and for all: modules and functions share their names
+from calibrant.studies.bins import bins
+from calibrant.studies.coverage import coverage
+from calibrant.studies.estimator_bias import estimator_bias
+from calibrant.studies.frame import Study, StudyResult, run_study
+from calibrant.studies.label_noise import label_noise
+from calibrant.studies.learning_curves import learning_curves
+from calibrant.studies.reproduce import list_targets, reproduce
+from calibrant.studies.resolution import resolution
+from calibrant.studies.sample_size import sample_size
+from calibrant.studies.temperature_sweep import temperature_sweep
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
-
-#: Where each public name of this room lives.
-_HOMES = {
-    "Study": "frame",
-    "StudyResult": "frame",
-    "bins": "bins",
-    "coverage": "coverage",
-    "estimator_bias": "estimator_bias",
-    "label_noise": "label_noise",
-    "learning_curves": "learning_curves",
-    "list_targets": "reproduce",
-    "reproduce": "reproduce",
-    "resolution": "resolution",
-    "run_study": "frame",
-    "sample_size": "sample_size",
-    "temperature_sweep": "temperature_sweep",
-}
-__all__ = list(_HOMES)
-
-
-class _Room(ModuleType):
-    """Keeps a study's name for its function: importing the file of the same name must not hide it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Room
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [
+    "Study",
+    "StudyResult",
+    "bins",
+    "coverage",
+    "estimator_bias",
+    "label_noise",
+    "learning_curves",
+    "list_targets",
+    "reproduce",
+    "resolution",
+    "run_study",
+    "sample_size",
+    "temperature_sweep",
+]

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.declare import Recipe
+from calibrant.core.tables import Bins
 from calibrant.estimators import Binned
 from calibrant.inference.null import null_values
 from calibrant.metrics.recipes import CalibrationError
@@ -16,7 +17,7 @@ from calibrant.studies.arrays import build, forecast_of, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import TopLabel
 
-__all__ = ["BINS", "bins", "binned_measures"]
+__all__ = ["BINS", "binned_measures", "bins"]
 
 BINS = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)
 
@@ -31,16 +32,26 @@ def binned_measures(n_bins: int, *, pairs: bool = False) -> dict[str, Recipe]:
     }
     if not pairs:
         found |= {
-            "UCE": build(f"uce:n_bins={n_bins}"), "SCE": build(f"sce:n_bins={n_bins}"),
-            "ACE": build(f"ace:n_bins={n_bins}"), "CWCE₂": build(f"cwce:n_bins={n_bins}"),
+            "UCE": build(f"uce:n_bins={n_bins}"),
+            "SCE": build(f"sce:n_bins={n_bins}"),
+            "ACE": build(f"ace:n_bins={n_bins}"),
+            "CWCE₂": build(f"cwce:n_bins={n_bins}"),
         }
     return found
 
 
 def bins(
-    y_true: ArrayLike, y_proba: ArrayLike, *, numbers: Iterable[int] = BINS, n_resamples: int = 200,
-    space: Space = "proba", pairs: bool = False, seed: int = 0, folder: str | Path | None = None,
-    jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    numbers: Iterable[int] = BINS,
+    n_resamples: int = 200,
+    space: Space = "proba",
+    pairs: bool = False,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Measure every binned error with different numbers of bins, beside what a calibrated model would score.
 
@@ -57,7 +68,9 @@ def bins(
     """
     arrays = pack(y_true, y_proba, "bins", space=space, pairs=pairs)
     cells: list[Cell] = [{"bins": int(number), "resamples": n_resamples} for number in numbers]
-    rows = run_study(Study("bins", _one_number, tuple(cells), arrays, seed), folder=folder, jobs=jobs, progress=progress)
+    rows = run_study(
+        Study("bins", _one_number, tuple(cells), arrays, seed), folder=folder, jobs=jobs, progress=progress
+    )
     return StudyResult("bins", tuple(rows), _finding(rows), _curves(rows))
 
 
@@ -67,11 +80,17 @@ def _one_number(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generato
     nulls = null_values(recipes, forecast, cell["resamples"], rng)
     rows = []
     for name, recipe in recipes.items():
-        occupied = recipe.fill(forecast).w[0] if isinstance(recipe, CalibrationError) else np.zeros(0)
-        rows.append({
-            "bins": cell["bins"], "measure": name, "value": recipe.value(forecast),
-            "if_calibrated": nulls[name].mean if name in nulls else None, "occupied": int((occupied > 0).sum()),
-        })
+        state = recipe.fill(forecast)
+        occupied = state.w[0] if isinstance(state, Bins) else np.zeros(0)
+        rows.append(
+            {
+                "bins": cell["bins"],
+                "measure": name,
+                "value": recipe.value(forecast),
+                "if_calibrated": nulls[name].mean if name in nulls else None,
+                "occupied": int((occupied > 0).sum()),
+            }
+        )
     return rows
 
 
@@ -81,10 +100,7 @@ def _finding(rows: list[Row]) -> str:
         values = [row["value"] for row in rows if row["measure"] == name]
         spread[name] = max(values) / max(min(values), 1e-4)  # an error below 0.01 points counts as that
     worst, best = max(spread, key=lambda k: spread[k]), min(spread, key=lambda k: spread[k])
-    return (
-        f"{worst} changes by a factor of {spread[worst]:.2f} with the number of bins, "
-        f"{best} by {spread[best]:.2f}."
-    )
+    return f"{worst} changes by a factor of {spread[worst]:.2f} with the number of bins, {best} by {spread[best]:.2f}."
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:

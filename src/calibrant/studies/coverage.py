@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._typing import Array, Floats, Ints
 from calibrant.core.declare import Recipe, lookup
 from calibrant.core.inputs import check_forecast
-from calibrant.estimators import laplace_sum
+from calibrant.core.kernels import laplace_sum
 from calibrant.inference.comparison import compare
 from calibrant.inference.equivalence import equivalence_test
 from calibrant.inference.intervals import offered_interval
@@ -33,12 +33,27 @@ MODELS = ("calibrated", "mild", "strong")
 SIZES = (300, 1000, 10_000)
 #: Name -> measure whose offered interval is checked.
 INTERVALS = {
-    "ks": "ks", "ece": "ece", "tce": "tce", "tce, debiased": "tce:bins=mass,debias=True", "mmce": "mmce",
-    "brier": "brier", "nll": "nll", "spherical": "spherical", "rps": "rps", "accuracy": "accuracy",
+    "ks": "ks",
+    "ece": "ece",
+    "tce": "tce",
+    "tce, debiased": "tce:bins=mass,debias=True",
+    "mmce": "mmce",
+    "brier": "brier",
+    "nll": "nll",
+    "spherical": "spherical",
+    "rps": "rps",
+    "accuracy": "accuracy",
 }
 PAIRED = ("brier", "nll", "spherical", "rps", "accuracy")
 TESTS = (
-    "ks", "hosmer-lemeshow", "spiegelhalter", "skce", "resampling of ece", "classwise", "sliced", "equivalence",
+    "ks",
+    "hosmer-lemeshow",
+    "spiegelhalter",
+    "skce",
+    "resampling of ece",
+    "classwise",
+    "sliced",
+    "equivalence",
 )
 SLOPE = {"calibrated": 0.0, "mild": 0.06, "strong": 0.25}
 LEVEL = 0.95
@@ -79,10 +94,12 @@ def truths(model: str, n: int = 2_000_000) -> dict[str, float]:
     gap, share = np.bincount(width, chance - score, 15) / n, np.bincount(width, minlength=15) / n
     mass = np.bincount(np.arange(n) * 15 // n, d, 15) / n
     found = {
-        "ks": float(np.abs(np.cumsum(d)).max() / n), "ece": float(np.abs(gap).sum()),
+        "ks": float(np.abs(np.cumsum(d)).max() / n),
+        "ece": float(np.abs(gap).sum()),
         "tce": float(np.sqrt((gap**2 / np.where(share > 0, share, 1)).sum())),
         "tce, debiased": float(np.sqrt((mass**2 * 15).sum())),
-        "mmce": float(np.sqrt(max(float(laplace_sum(s, d, 0.4)), 0.0)) / n), "accuracy": float(chance.mean()),
+        "mmce": float(np.sqrt(max(float(laplace_sum(s, d, 0.4)), 0.0)) / n),
+        "accuracy": float(chance.mean()),
         "accuracy, difference": 0.0,
     }
     for name in ("brier", "nll", "spherical", "rps"):
@@ -97,8 +114,15 @@ def _expected(name: str, forecast: Floats, law: Floats) -> float:
 
 
 def coverage(
-    *, sizes: Iterable[int] = SIZES, models: Iterable[str] = MODELS, repeats: int = 1000, tests: bool = True,
-    parts: int = 4, seed: int = 0, folder: str | Path | None = None, jobs: int | None = None,
+    *,
+    sizes: Iterable[int] = SIZES,
+    models: Iterable[str] = MODELS,
+    repeats: int = 1000,
+    tests: bool = True,
+    parts: int = 4,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
     progress: Tell | None = None,
 ) -> StudyResult:
     """Simulate how often every offered interval covers the truth, and how often every test rejects.
@@ -125,9 +149,16 @@ def coverage(
         with the share of truths below and above the interval and its mean width.
     """
     cells: list[Cell] = [
-        {"model": model, "n": int(n), "part": part, "tests": tests and part < max(1, parts // 2),
-         "repeats": max(1, (repeats // 4 if n >= 10_000 else repeats) // parts)}
-        for n in sizes for model in models for part in range(parts)
+        {
+            "model": model,
+            "n": int(n),
+            "part": part,
+            "tests": tests and part < max(1, parts // 2),
+            "repeats": max(1, (repeats // 4 if n >= 10_000 else repeats) // parts),
+        }
+        for n in sizes
+        for model in models
+        for part in range(parts)
     ]
     study = Study("coverage", _one_cell, tuple(cells), {}, seed)
     rows = _collect(run_study(study, folder=folder, jobs=jobs, progress=progress))
@@ -163,8 +194,13 @@ def _one_cell(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator)
             for name, pvalue in _pvalues(y, p, cell, truth, rng).items():
                 add("test", name, float(pvalue <= 0.05))
     return [
-        {"what": kind, "name": name, "model": cell["model"], "n": cell["n"], **dict(zip(
-            ("samples", "hits", "below", "above", "width"), values.tolist(), strict=True))}
+        {
+            "what": kind,
+            "name": name,
+            "model": cell["model"],
+            "n": cell["n"],
+            **dict(zip(("samples", "hits", "below", "above", "width"), values.tolist(), strict=True)),
+        }
         for (kind, name), values in sums.items()
     ]
 
@@ -182,7 +218,9 @@ def _pvalues(y: Ints, p: Floats, cell: Cell, truth: dict[str, float], rng: np.ra
     }
     if cell["n"] <= KERNEL_ROWS:
         found["skce"] = run_test(y, p, method="skce", n_resamples=RESAMPLES, rng=rng).pvalue
-    found["resampling of ece"] = run_test(y, p, method="resampling", measure="ece", n_resamples=RESAMPLES, rng=rng).pvalue
+    found["resampling of ece"] = run_test(
+        y, p, method="resampling", measure="ece", n_resamples=RESAMPLES, rng=rng
+    ).pvalue
     found["classwise"] = min(t.pvalue for t in classwise_tests(y, p, n_resamples=RESAMPLES, rng=rng).values())
     slices = np.arange(len(y)) % 3
     found["sliced"] = min(t.pvalue for t in sliced_tests(y, p, slices, n_resamples=RESAMPLES, rng=rng).values())
@@ -205,13 +243,17 @@ def _collect(found: list[Row]) -> list[Row]:
         sums[key] = sums.get(key, np.zeros(5)) + values
     rows = []
     for (what, name, model, n), (samples, hits, below, above, width) in sums.items():
-        row: Row = {"what": what, "name": name, "model": model, "n": n, "samples": int(samples)}
-        row["rate"] = round(100 * hits / samples, 2)
+        line: Row = {"what": what, "name": name, "model": model, "n": n, "samples": int(samples)}
+        line["rate"] = round(100 * hits / samples, 2)
         if what == "interval":
-            row |= {"below": round(100 * below / samples, 2), "above": round(100 * above / samples, 2), "width": width / samples}
+            line |= {
+                "below": round(100 * below / samples, 2),
+                "above": round(100 * above / samples, 2),
+                "width": width / samples,
+            }
         else:
-            row["means"] = "size" if is_size(row) else "power"
-        rows.append(row)
+            line["means"] = "size" if is_size(line) else "power"
+        rows.append(line)
     return sorted(rows, key=lambda r: (r["what"], r["name"], MODELS.index(r["model"]), r["n"]))
 
 
@@ -220,7 +262,8 @@ def _finding(rows: list[Row]) -> str:
     sizes = [row for row in rows if is_size(row)]
     worst = min(spans, key=lambda row: row["rate"])
     text = (
-        f"Nominal 95 %: the lowest coverage is {worst['rate']:.1f} % ({worst['name']}, {worst['model']}, n = {worst['n']}); "
+        f"Nominal 95 %: the lowest coverage is {worst['rate']:.1f} % "
+        f"({worst['name']}, {worst['model']}, n = {worst['n']}); "
         f"{sum(row['rate'] >= 92 for row in spans)} of {len(spans)} cells reach 92 %."
     )
     if sizes:

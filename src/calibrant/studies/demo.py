@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 
-__all__ = ["Chapter", "Models", "run_demo"]
+__all__ = ["Chapter", "Models", "digits_models", "has_fashion", "run_demo"]
 
 #: Rows of the digits that train the classifiers and that repair them; the rest judges.
 TRAIN, CALIBRATE = 600, 600
@@ -111,13 +111,24 @@ def run_demo(
         after = calibrator.predict_proba(model.test)
         comparison = compare(model.y_test, model.test, after)
         page = place / ("report.html" if index == 0 else f"report-{model.name}.html")
-        if _write_report(model, calibrator, page, seed):
-            files.append(page)
+        _write_report(model, calibrator, page, seed)
+        files.append(page)
         chapters.append(Chapter(model.name, evaluation, calibrator, comparison, tuple(files)))
     return chapters
 
 
-def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> bool:
+def has_fashion() -> bool:
+    """Whether the system's Fashion-MNIST, and torch to train on it, are installed."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return False
+    from calibrant.studies.training.images import find_idx
+
+    return find_idx("fashion-mnist") is not None
+
+
+def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> None:
     """Write the page about one model."""
     from calibrant.reporting import report
 
@@ -126,4 +137,3 @@ def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> bool
         source=f"{model.name}.npz", command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
         rng=seed, output=path,
     )
-    return True

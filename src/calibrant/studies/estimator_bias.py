@@ -43,7 +43,7 @@ def estimators_at(n: int, order: int) -> dict[str, Recipe]:
     return found
 
 
-class Unclipped(CalibrationError):
+class Unclipped(CalibrationError):  # noqa: N818 -- a calibration error, not an exception
     """The debiased power as it is: unbiased up to the bins, negative at times."""
 
     def finish(self, state: State) -> Floats:
@@ -52,9 +52,18 @@ class Unclipped(CalibrationError):
 
 
 def estimator_bias(
-    y_true: ArrayLike | None = None, y_proba: ArrayLike | None = None, *, sizes: Iterable[int] = SIZES,
-    repeats: int = 1000, order: int = 1, space: Space = "proba", pairs: bool = False, seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike | None = None,
+    y_proba: ArrayLike | None = None,
+    *,
+    sizes: Iterable[int] = SIZES,
+    repeats: int = 1000,
+    order: int = 1,
+    space: Space = "proba",
+    pairs: bool = False,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Compare estimators of a calibration error with the truth, at growing numbers of rows.
 
@@ -107,16 +116,22 @@ def _one_size(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator)
             score, label = arrays["score"][chosen], rng.random(n) < arrays["frequency"][chosen]
         else:
             label = rng.integers(0, 2, n)  # the rows of calibrant.datasets.two_gaussians, without its quadrature
-            x = rng.standard_normal(n) + 1.0 - 2.0 * label
+            x = np.asarray(rng.standard_normal(n) + 1.0 - 2.0 * label)
             beta0, beta1 = CASES[cell["model"]]
-            score = sigmoid(beta0 + beta1 * x)
+            score = sigmoid(np.asarray(beta0 + beta1 * x))
         forecast = check_forecast(label.astype(np.int64), score, caller="estimator_bias")
         values[i] = [recipe.value(forecast) for recipe in recipes.values()]
     gap = values - truth
     return [
         {
-            "model": cell["model"], "n": n, "estimator": name, "truth": truth, "mean": values[:, k].mean(),
-            "bias": gap[:, k].mean(), "std": values[:, k].std(), "mean_absolute_error": np.abs(gap[:, k]).mean(),
+            "model": cell["model"],
+            "n": n,
+            "estimator": name,
+            "truth": truth,
+            "mean": values[:, k].mean(),
+            "bias": gap[:, k].mean(),
+            "std": values[:, k].std(),
+            "mean_absolute_error": np.abs(gap[:, k]).mean(),
             **{f"error q{q}": np.quantile(gap[:, k], q / 100) for q in (5, 25, 50, 75, 95)},
         }
         for k, name in enumerate(recipes)

@@ -11,9 +11,9 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,7 +26,18 @@ from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
 
-__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "Workspace", "current_workspace", "run_study", "workspace", "write_text"]
+__all__ = [
+    "Cell",
+    "Row",
+    "Study",
+    "StudyResult",
+    "Tell",
+    "Workspace",
+    "current_workspace",
+    "run_study",
+    "workspace",
+    "write_text",
+]
 
 SCHEMA = 1
 #: Parameters of one cell: plain values only, they name its checkpoint.
@@ -65,7 +76,10 @@ class Study:
     def plan(self) -> dict[str, Any]:
         """Everything that decides the numbers, as plain values."""
         return {
-            "schema": SCHEMA, "study": self.name, "seed": self.seed, "cells": [cell_key(cell) for cell in self.cells],
+            "schema": SCHEMA,
+            "study": self.name,
+            "seed": self.seed,
+            "cells": [cell_key(cell) for cell in self.cells],
             "arrays": {name: _digest(value) for name, value in sorted(self.arrays.items())},
         }
 
@@ -106,7 +120,9 @@ _HERE: ContextVar[Workspace] = ContextVar("workspace")
 
 
 @contextmanager
-def workspace(folder: str | Path | None = None, *, jobs: int | None = 1, progress: Tell | None = None) -> Iterator[None]:
+def workspace(
+    folder: str | Path | None = None, *, jobs: int | None = 1, progress: Tell | None = None
+) -> Iterator[None]:
     """Give every study of a long job a place for its checkpoints, processes, and somebody to tell."""
     token = _HERE.set(Workspace(None if folder is None else Path(folder), jobs, progress))
     try:
@@ -177,10 +193,7 @@ def _finish(study: Study, todo: list[int], jobs: int) -> Iterator[tuple[int, lis
 
 def _plain(rows: list[Row]) -> list[Row]:
     """Return plain numbers: what a checkpoint gives back must equal what was computed."""
-    out = []
-    for row in rows:
-        out.append({key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()})
-    return out
+    return [{key: v.item() if isinstance(v, np.generic) else v for key, v in row.items()} for row in rows]
 
 
 def _file_name(cell: Cell) -> str:

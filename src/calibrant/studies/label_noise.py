@@ -28,9 +28,18 @@ MEASURES = {"ECE": "ece", "SCE": "sce", "ACE": "ace", "TACE": "tace", "CWCE₁":
 
 
 def label_noise(
-    y_true: ArrayLike | None = None, y_proba: ArrayLike | None = None, *, noise: Iterable[float] = NOISE,
-    models: int = 60, n: int = 2000, n_classes: int = 10, space: Space = "proba", seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike | None = None,
+    y_proba: ArrayLike | None = None,
+    *,
+    noise: Iterable[float] = NOISE,
+    models: int = 60,
+    n: int = 2000,
+    n_classes: int = 10,
+    space: Space = "proba",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Rank random wrong models by every measure and by their true error, at growing label noise.
 
@@ -79,8 +88,13 @@ def _one_level(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator
     from scipy.stats import spearmanr
 
     return [
-        {"noise": cell["noise"], "measure": name, "rank_correlation": float(spearmanr(values[:, j], truths)[0]),
-         "mean": values[:, j].mean(), "true_error": truths.mean()}
+        {
+            "noise": cell["noise"],
+            "measure": name,
+            "rank_correlation": float(spearmanr(values[:, j], truths)[0]),
+            "mean": values[:, j].mean(),
+            "true_error": truths.mean(),
+        }
         for j, name in enumerate(recipes)
     ]
 

@@ -33,9 +33,15 @@ def make_method(name: str, space: Space) -> Calibrator:
             rooms.TemperatureScaling(loss="brier", space=space), rooms.IsotonicOneVsRest(), space=space
         )
     short = {
-        "ets": "EnsembleTemperatureScaling", "irm": "IsotonicMulticlass", "irova": "IsotonicOneVsRest",
-        "vs": "VectorScaling", "ms-odir": "MatrixScaling", "dir-odir": "DirichletCalibration",
-        "gpc": "GaussianProcessCalibration", "diag": "OrderPreserving", "spline": "SplineCalibration",
+        "ets": "EnsembleTemperatureScaling",
+        "irm": "IsotonicMulticlass",
+        "irova": "IsotonicOneVsRest",
+        "vs": "VectorScaling",
+        "ms-odir": "MatrixScaling",
+        "dir-odir": "DirichletCalibration",
+        "gpc": "GaussianProcessCalibration",
+        "diag": "OrderPreserving",
+        "spline": "SplineCalibration",
         "ts-nll": "TemperatureScaling",
     }.get(name)
     kind = getattr(rooms, short) if short else by_short_name(name)
@@ -44,9 +50,18 @@ def make_method(name: str, space: Space) -> Calibrator:
 
 
 def learning_curves(
-    y_true: ArrayLike, y_proba: ArrayLike, *, methods: Iterable[str] = METHODS, sizes: Iterable[int] | None = None,
-    repeats: int = 10, n_test: int | None = None, space: Space = "proba", seed: int = 0,
-    folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    methods: Iterable[str] = METHODS,
+    sizes: Iterable[int] | None = None,
+    repeats: int = 10,
+    n_test: int | None = None,
+    space: Space = "proba",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Fit each method on growing random parts of the rows and measure it on the rest.
 
@@ -85,7 +100,8 @@ def learning_curves(
     names = ["none", *(name for name in methods if name != "none")]
     cells: list[Cell] = [
         {"rows": size, "repeat": r, "methods": names, "test": test, "space": space}
-        for r in range(repeats) for size in wanted
+        for r in range(repeats)
+        for size in wanted
     ]
     found = run_study(
         Study("learning-curves", _one_split, tuple(cells), arrays, seed), folder=folder, jobs=jobs, progress=progress
@@ -109,8 +125,14 @@ def _one_split(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator
             fitted = make_method(name, space).fit(scores[cal], labels[cal])
             after = fitted.predict_proba(scores[test])
             forecast = check_forecast(labels[test], after, caller="learning_curves")
-        rows.append({"method": name, "rows": cell["rows"], "repeat": cell["repeat"],
-                     **{title: recipe.value(forecast) for title, recipe in recipes.items()}})
+        rows.append(
+            {
+                "method": name,
+                "rows": cell["rows"],
+                "repeat": cell["repeat"],
+                **{title: recipe.value(forecast) for title, recipe in recipes.items()},
+            }
+        )
     return rows
 
 
@@ -120,11 +142,11 @@ def _collect(found: list[Row]) -> list[Row]:
         groups.setdefault((row["method"], row["rows"]), []).append(row)
     out = []
     for (method, size), members in groups.items():
-        row: Row = {"method": method, "rows": size, "repeats": len(members)}
+        line: Row = {"method": method, "rows": size, "repeats": len(members)}
         for title in MEASURES:
             values = np.array([member[title] for member in members])
-            row |= {title: float(values.mean()), f"{title} std": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
-        out.append(row)
+            line |= {title: float(values.mean()), f"{title} std": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
+        out.append(line)
     return out
 
 
@@ -141,7 +163,9 @@ def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
     names = list(dict.fromkeys(row["method"] for row in rows))
     curves = {}
     for title in MEASURES:
-        panel: dict[str, list[float]] = {"n calibration rows": [float(r["rows"]) for r in rows if r["method"] == "none"]}
+        panel: dict[str, list[float]] = {
+            "n calibration rows": [float(r["rows"]) for r in rows if r["method"] == "none"]
+        }
         for name in names:
             panel[name] = [row[title] for row in rows if row["method"] == name]
         curves[title] = panel

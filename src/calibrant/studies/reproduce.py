@@ -1,4 +1,4 @@
-"""The papers' tables and figures by name: run a target, write it as Markdown, CSV and figure, bind all into one book."""
+"""The papers' tables and figures by name: run one, write it as Markdown, CSV and figure, bind all into a book."""
 
 from __future__ import annotations
 
@@ -32,8 +32,16 @@ PAPERS = {
 }
 #: Modules of `calibrant.studies.targets` that hold targets.
 MODULES = (
-    "gruber_theory", "gruber_sizes", "gruber_variance", "gupta_tables", "gupta_figures", "zhang_estimators",
-    "zhang_methods", "nixon", "uce", "trained",
+    "gruber_theory",
+    "gruber_sizes",
+    "gruber_variance",
+    "gupta_tables",
+    "gupta_figures",
+    "zhang_estimators",
+    "zhang_methods",
+    "nixon",
+    "uce",
+    "trained",
 )
 Run = Callable[[bool, Path | None, RNG], TargetResult]
 
@@ -123,8 +131,15 @@ def reproduce(name: str, *, data: str | Path | None = None, quick: bool = False,
 
 
 def attempt(
-    names: Iterable[str], *, data: Path | None, quick: bool, folder: Path | None = None, jobs: int | None = 1,
-    progress: Callable[[str], None] | None = None, tell: Tell | None = None, seed: int = 0,
+    names: Iterable[str],
+    *,
+    data: Path | None,
+    quick: bool,
+    folder: Path | None = None,
+    jobs: int | None = 1,
+    progress: Callable[[str], None] | None = None,
+    tell: Tell | None = None,
+    seed: int = 0,
 ) -> list[Outcome]:
     """Run targets one after the other; one that cannot run (no data, no torch) says why and does not stop the rest."""
     outcomes = []
@@ -187,10 +202,16 @@ def summary_page(outcomes: list[Outcome], command: str) -> str:
     """Return the page docs/tables/targets.md."""
     held = sum(o.result is not None and o.result.holds for o in outcomes)
     head = "E exact numbers on the same data, P the paper's finding on data we have, S simulation with known truth."
-    return "\n\n".join([
-        "# Every table and figure of the five papers", stamp(command), head,
-        f"{held} of {len(outcomes)} hold.", markdown_table(summary_rows(outcomes)), "",
-    ])
+    return "\n\n".join(
+        [
+            "# Every table and figure of the five papers",
+            stamp(command),
+            head,
+            f"{held} of {len(outcomes)} hold.",
+            markdown_table(summary_rows(outcomes)),
+            "",
+        ]
+    )
 
 
 def write_book(outcomes: list[Outcome], path: str | Path, command: str = "calibrant reproduce all") -> Path:
@@ -207,16 +228,19 @@ def write_book(outcomes: list[Outcome], path: str | Path, command: str = "calibr
             except MissingExtraError:
                 break
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("calibrant.studies", "templates"), autoescape=True, trim_blocks=True,
+        loader=jinja2.PackageLoader("calibrant.studies", "templates"),
+        autoescape=True,
+        trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["number"] = lambda value: "" if value is None else f"{value:.5g}"
-    chapters = [
-        (paper, [o for o in outcomes if o.name.startswith(f"{key}-")]) for key, paper in PAPERS.items()
-    ]
+    chapters = [(paper, [o for o in outcomes if o.name.startswith(f"{key}-")]) for key, paper in PAPERS.items()]
     text = environment.get_template("book.html.j2").render(
-        chapters=[c for c in chapters if c[1]], figures=figures, stamp=stamp(command).replace("`", ""),
-        held=sum(o.result is not None and o.result.holds for o in outcomes), total=len(outcomes),
+        chapters=[c for c in chapters if c[1]],
+        figures=figures,
+        stamp=stamp(command).replace("`", ""),
+        held=sum(o.result is not None and o.result.holds for o in outcomes),
+        total=len(outcomes),
         quick=any(o.result is not None and o.result.quick for o in outcomes),
     )
     path = Path(path)

@@ -13,8 +13,12 @@ __all__ = ["resolution"]
 
 
 def resolution(
-    y_true: ArrayLike, y_proba: ArrayLike, *, errors: Iterable[float] = (0.05, 0.02, 0.01, 0.005, 0.001),
-    n_bins: int = 15, space: Space = "proba",
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    errors: Iterable[float] = (0.05, 0.02, 0.01, 0.005, 0.001),
+    n_bins: int = 15,
+    space: Space = "proba",
 ) -> StudyResult:
     """Say which ECE these rows can resolve, and how many rows a given error needs.
 
@@ -35,7 +39,7 @@ def resolution(
     ----------
     [1] Gruber & Buettner (2022), "Better Uncertainty Calibration via Proper Scores", NeurIPS, proposition 3.3.
     """
-    n = len(y_true)  # type: ignore[arg-type]  # checked below by expected_ece
+    n = len(y_true)
     sizes = sorted({*log_sizes(max(10 * n, 1000)), n})
     floors = expected_ece(sizes, y_true, y_proba, n_bins=n_bins, space=space, calibrated=True)
     shown = expected_ece(sizes, y_true, y_proba, n_bins=n_bins, space=space)
@@ -48,12 +52,12 @@ def resolution(
         f"{100 * error:g} points: {smallest_n(error, y_true, y_proba, n_bins=n_bins, space=space)} rows"
         for error in errors
     )
-    finding = (
-        f"Your {n} rows cannot resolve an ECE below {100 * own['resolves']:.2g} points. Rows needed for {needs}."
-    )
+    finding = f"Your {n} rows cannot resolve an ECE below {100 * own['resolves']:.2g} points. Rows needed for {needs}."
     curves = {
         "expected ECE": {
-            "n": [float(size) for size in sizes], "if calibrated": floors.tolist(), "this model": shown.tolist()
+            "n": [float(size) for size in sizes],
+            "if calibrated": floors.tolist(),
+            "this model": shown.tolist(),
         }
     }
     return StudyResult("resolution", tuple(rows), finding, curves)

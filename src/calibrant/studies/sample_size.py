@@ -29,10 +29,20 @@ _CELL_ROWS = 400_000
 
 
 def sample_size(
-    y_true: ArrayLike, y_proba: ArrayLike, after: ArrayLike | None = None, *,
-    measures: Mapping[str, str] | Iterable[str] | None = None, sizes: Iterable[int] | None = None,
-    repeats: int = 10_000, space: Space = "proba", after_space: Space = "proba", pairs: bool = False,
-    seed: int = 0, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    after: ArrayLike | None = None,
+    *,
+    measures: Mapping[str, str] | Iterable[str] | None = None,
+    sizes: Iterable[int] | None = None,
+    repeats: int = 10_000,
+    space: Space = "proba",
+    after_space: Space = "proba",
+    pairs: bool = False,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Measure subsamples of growing size, drawn without replacement, and compare with the whole set.
 
@@ -73,9 +83,7 @@ def sample_size(
     for size, count in zip(wanted, repeats_for(len(wanted), repeats), strict=True):
         parts = max(1, round(size * count / _CELL_ROWS))
         share = np.diff(np.rint(np.linspace(0, count, parts + 1)).astype(int))
-        cells += [
-            {"n": size, "part": part, "repeats": int(share[part]), "measures": specs} for part in range(parts)
-        ]
+        cells += [{"n": size, "part": part, "repeats": int(share[part]), "measures": specs} for part in range(parts)]
     study = Study("sample-size", _subsamples, tuple(cells), arrays, seed)
     parts_found = run_study(study, folder=folder, jobs=jobs, progress=progress)
     rows = _collect(parts_found)
@@ -106,8 +114,13 @@ def _subsamples(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generato
     rows = []
     for k, name in enumerate(recipes):
         before = values[:, 0, k]
-        row: Row = {"n": size, "measure": name, "repeats": cell["repeats"], "sum": before.sum(),
-                    "squares": (before**2).sum()}
+        row: Row = {
+            "n": size,
+            "measure": name,
+            "repeats": cell["repeats"],
+            "sum": before.sum(),
+            "squares": (before**2).sum(),
+        }
         if len(forecasts) == 2:
             change, square = before - values[:, 1, k], before**2 - values[:, 1, k] ** 2
             row |= {"change_sum": change.sum(), "change_squares": (change**2).sum(), "square_change_sum": square.sum()}
@@ -129,15 +142,20 @@ def _collect(parts: list[Row]) -> list[Row]:
         count, whole = total["repeats"], sums[largest, name]
         mean = total["sum"] / count
         row: Row = {
-            "n": size, "measure": name, "repeats": int(count), "mean": mean,
+            "n": size,
+            "measure": name,
+            "repeats": int(count),
+            "mean": mean,
             "std": float(np.sqrt(max(total["squares"] / count - mean**2, 0.0))),
-            "relative": _ratio(mean, whole["sum"] / whole["repeats"]), "mean_square": total["squares"] / count,
+            "relative": _ratio(mean, whole["sum"] / whole["repeats"]),
+            "mean_square": total["squares"] / count,
             "relative_square": _ratio(total["squares"] / count, whole["squares"] / whole["repeats"]),
         }
         if "change_sum" in total:
             change = total["change_sum"] / count
             row |= {
-                "change": change, "change_std": float(np.sqrt(max(total["change_squares"] / count - change**2, 0.0))),
+                "change": change,
+                "change_std": float(np.sqrt(max(total["change_squares"] / count - change**2, 0.0))),
                 "relative_change": _ratio(change, whole["change_sum"] / whole["repeats"]),
                 "square_change": total["square_change_sum"] / count,
                 "relative_square_change": _ratio(

@@ -25,14 +25,26 @@ TEMPERATURES = tuple(np.round(np.geomspace(0.25, 6.0, 25), 4).tolist())
 def measures() -> dict[str, Recipe]:
     """Return the measures of the UCE paper's figures, with the top-label ACE it calls ACE."""
     return {
-        "ECE": build("ece"), "top-label ACE": CalibrationError(TopLabel(), Binned(15, "mass"), 1), "UCE": build("uce"),
-        "MMCE": build("mmce"), "KS": build("ks"), "Brier": build("brier"), "NLL": build("nll"),
+        "ECE": build("ece"),
+        "top-label ACE": CalibrationError(TopLabel(), Binned(15, "mass"), 1),
+        "UCE": build("uce"),
+        "MMCE": build("mmce"),
+        "KS": build("ks"),
+        "Brier": build("brier"),
+        "NLL": build("nll"),
     }
 
 
 def temperature_sweep(
-    y_true: ArrayLike, y_proba: ArrayLike, *, temperatures: Iterable[float] = TEMPERATURES, space: Space = "proba",
-    seed: int = 0, folder: str | Path | None = None, jobs: int | None = None, progress: Tell | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    temperatures: Iterable[float] = TEMPERATURES,
+    space: Space = "proba",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    progress: Tell | None = None,
 ) -> StudyResult:
     """Divide the logits by each temperature and measure; says where every measure has its minimum.
 
@@ -72,7 +84,8 @@ def _one_temperature(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Gen
 def _finding(rows: list[Row]) -> str:
     best = {
         name: min(rows, key=lambda row, name=name: row[name])["temperature"]  # type: ignore[misc]  # bound early
-        for name in rows[0] if name != "temperature"
+        for name in rows[0]
+        if name != "temperature"
     }
     low, high = min(best.values()), max(best.values())
     where = ", ".join(f"{name} {value:.3g}" for name, value in best.items())
@@ -81,6 +94,4 @@ def _finding(rows: list[Row]) -> str:
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
     x = [row["temperature"] for row in rows]
-    return {
-        name: {"temperature": x, name: [row[name] for row in rows]} for name in rows[0] if name != "temperature"
-    }
+    return {name: {"temperature": x, name: [row[name] for row in rows]} for name in rows[0] if name != "temperature"}

@@ -64,4 +64,6 @@ def stamp(command: str) -> str:
 def study_page(result: StudyResult, command: str) -> str:
     """Return a study as a Markdown page with finding, stamp and table."""
     title = result.name.replace("-", " ")
-    return "\n\n".join([f"# {title[0].upper()}{title[1:]}", stamp(command), result.finding, markdown_table(result.rows), ""])
+    return "\n\n".join(
+        [f"# {title[0].upper()}{title[1:]}", stamp(command), result.finding, markdown_table(result.rows), ""]
+    )

@@ -34,7 +34,9 @@ METHODS = {"TS": "ts-nll", "ETS": "ets", "DIAG": "diag"}
 BIASED = ("ECE", "TCE₂ 100 bins", "CWCE₂ 15 bins", "CWCE₂ 100 bins", "KDE TCE₂")
 QUICK_SIZES = (100, 464, 2154)
 QUICK_NOTE = "quick: four sizes and at most 100 draws each instead of ten and 10 000"
-NOTE = "Squares are means over draws of the squared estimate; the published program ran twice, hence 20 000 draws there."
+NOTE = (
+    "Squares are means over draws of the squared estimate; the published program ran twice, hence 20 000 draws there."
+)
 
 
 @lru_cache(maxsize=32)
@@ -46,7 +48,11 @@ def study(data: Path | None, model: str, method: str, quick: bool) -> StudyResul
     n = len(split.test.labels)
     sizes = (*QUICK_SIZES, n) if quick else log_sizes(n)
     return sample_size(
-        split.test.labels, split.test.scores, after, space=split.test.space, sizes=sizes,
+        split.test.labels,
+        split.test.scores,
+        after,
+        space=split.test.space,
+        sizes=sizes,
         repeats=100 if quick else 10_000,
     )
 
@@ -120,10 +126,13 @@ def _errors(name: str, models: tuple[str, ...], quick: bool, data: Path | None, 
         curves["relative to the whole set, mean over models"] = first
     lines = [
         Line(f"{model}: {measure}, mean at n = 100 over value at full size", _column(result, measure, "relative")[0])
-        for model, result in found.items() for measure in GRUBER
+        for model, result in found.items()
+        for measure in GRUBER
     ]
     worst = max(abs(_column(result, "RBS", "relative")[0] - 1) for result in found.values())
-    high = min(_column(result, m, "relative")[0] for result in found.values() for m in ("CWCE₂ 100 bins", "TCE₂ 100 bins"))
+    high = min(
+        _column(result, m, "relative")[0] for result in found.values() for m in ("CWCE₂ 100 bins", "TCE₂ 100 bins")
+    )
     lowest = max(
         max(_column(result, m, "mean")[-1] for m in GRUBER if m != "RBS") - _column(result, "RBS", "mean")[-1]
         for result in found.values()
@@ -163,7 +172,10 @@ def figure_7(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
             name = "Brier score" if measure == "RBS" else f"{measure} squared"
             lines += [
                 Line(f"{model}: {name}, relative at n = 100", _column(result, measure, "relative_square")[0]),
-                Line(f"{model}: improvement by {name}, relative at n = 100", _column(result, measure, "relative_square_change")[0]),
+                Line(
+                    f"{model}: improvement by {name}, relative at n = 100",
+                    _column(result, measure, "relative_square_change")[0],
+                ),
             ]
         first = {row["measure"]: row for row in result.rows if row["n"] == min(r["n"] for r in result.rows)}
         row, whole = first["RBS"], result.rows[-len(GRUBER)]

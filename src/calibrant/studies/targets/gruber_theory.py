@@ -23,8 +23,8 @@ from calibrant.datasets import SimulatedForecast, accuracy_replaced, collapsed, 
 from calibrant.inference.bias import folded_mean
 from calibrant.metrics.taxonomy import BOUNDS
 from calibrant.studies.arrays import log_sizes
-from calibrant.studies.variance_regression import one_thread
 from calibrant.studies.targets.result import Finding, Line, TargetResult
+from calibrant.studies.variance_regression import one_thread
 from calibrant.views import Classwise, TopLabel
 
 __all__ = ["TARGETS"]
@@ -64,8 +64,15 @@ def _taxonomy(y: Array, proba: Floats, weight: Floats | None = None) -> dict[str
 
 #: Theorem 3.1 as pairs (upper, lower) of the names above; each is also in `calibrant.metrics.taxonomy.BOUNDS`.
 ORDER = (
-    ("RBS", "CE2"), ("CE1", "CWCE1"), ("CE2", "CWCE2"), ("CE1", "TCE1"), ("CE2", "TCE2"), ("TCE2", "TCE1"),
-    ("TCE1", "ECE"), ("TCE1", "KS"), ("TCE1", "MMCE"),
+    ("RBS", "CE2"),
+    ("CE1", "CWCE1"),
+    ("CE2", "CWCE2"),
+    ("CE1", "TCE1"),
+    ("CE2", "TCE2"),
+    ("TCE2", "TCE1"),
+    ("TCE1", "ECE"),
+    ("TCE1", "KS"),
+    ("TCE1", "MMCE"),
 )
 
 
@@ -74,7 +81,7 @@ def theorem_3_1(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     del data
     generator = check_rng(rng, "reproduce")
     models = 40 if quick else 500
-    slack = {pair: math.inf for pair in ORDER}
+    slack = dict.fromkeys(ORDER, math.inf)
     norms, example = math.inf, {}
     for _ in range(models):
         k, m, n = int(generator.integers(2, 6)), int(generator.integers(1, 9)), int(generator.integers(5, 400))
@@ -87,7 +94,9 @@ def theorem_3_1(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
             slack[pair] = min(slack[pair], found[pair[0]] - found[pair[1]])
         norms = min(norms, math.sqrt(k) * found["CE2"] - found["CE1"], math.sqrt(2) - found["RBS"])
         example = found
-    lines = [Line(f"smallest {upper} − {lower}", value, note="over all models") for (upper, lower), value in slack.items()]
+    lines = [
+        Line(f"smallest {upper} − {lower}", value, note="over all models") for (upper, lower), value in slack.items()
+    ]
     lines += [Line(f"{name} of the last model", value) for name, value in example.items()]
     findings = (
         Finding(f"all inequalities hold on {models} random models", all(value >= -1e-9 for value in slack.values())),
@@ -97,10 +106,13 @@ def theorem_3_1(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     values = sorted(example.items(), key=lambda item: -item[1])
     curves = {
         "one model: " + " ≥ ".join(name for name, _ in values): {
-            "class": [float(i) for i in range(len(values))], "error": [value for _, value in values],
+            "class": [float(i) for i in range(len(values))],
+            "error": [value for _, value in values],
         }
     }
-    return TargetResult("gruber-theorem-3-1", "S", "the taxonomy of calibration errors", tuple(lines), findings, curves, quick=quick)
+    return TargetResult(
+        "gruber-theorem-3-1", "S", "the taxonomy of calibration errors", tuple(lines), findings, curves, quick=quick
+    )
 
 
 def prop_3_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -114,13 +126,23 @@ def prop_3_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
             formula = math.sqrt(1 - 1 / (k - 1)) * (1 - alpha)
             weak = max(weak, *(found[name] for name in ("TCE1", "TCE2", "CWCE1", "CWCE2", "ECE", "KS", "MMCE")))
             exact = max(exact, abs(found["CE2"] - formula))
-            lines.append(Line(f"CE₂, K = {k}, α = {alpha}", found["CE2"], formula, "√(1 − 1/(K−1))·(1 − α)", (formula - 1e-9, formula + 1e-9)))
+            lines.append(
+                Line(
+                    f"CE₂, K = {k}, α = {alpha}",
+                    found["CE2"],
+                    formula,
+                    "√(1 − 1/(K−1))·(1 − α)",
+                    (formula - 1e-9, formula + 1e-9),
+                )
+            )
     findings = (
         Finding("TCE, CWCE, ECE, KS and MMCE are all 0", weak < 1e-9),
         Finding("CE₂ equals the formula for every K and α", exact < 1e-9),
         Finding("CE₂ comes near 1 for many classes and α near ½", math.sqrt(1 - 1 / 19) * 0.4 > 0.38),
     )
-    return TargetResult("gruber-prop-3-2", "S", "weak errors miss an error of any size", tuple(lines), findings, quick=quick)
+    return TargetResult(
+        "gruber-prop-3-2", "S", "weak errors miss an error of any size", tuple(lines), findings, quick=quick
+    )
 
 
 def prop_d_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -158,16 +180,20 @@ def appendix_e(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRes
         truth = law.errors[f"sharpness_{name}"]
         lines += [
             Line(f"sharpness {name}", part.sharpness, truth, "closed form", (truth - 1e-9, truth + 1e-9)),
-            Line(f"calibration error {name}", part.calibration), Line(f"Brier score {name}", part.score),
+            Line(f"calibration error {name}", part.calibration),
+            Line(f"Brier score {name}", part.score),
         ]
     accuracy = [metrics.accuracy(law.y_true, np.asarray(p), sample_weight=weight) for p in (law.before, law.y_proba)]
     findings = (
-        Finding("the map keeps calibration (error 0 before and after)", max(p.calibration for p in parts.values()) < 1e-9),
+        Finding(
+            "the map keeps calibration (error 0 before and after)", max(p.calibration for p in parts.values()) < 1e-9
+        ),
         Finding("the map keeps the accuracy", abs(accuracy[0] - accuracy[1]) < 1e-9),
         Finding("sharpness is lost", parts["after"].sharpness < parts["before"].sharpness - 1e-3),
         Finding(
             "the proper score shows the whole loss",
-            abs((parts["after"].score - parts["before"].score) - (parts["before"].sharpness - parts["after"].sharpness)) < 1e-9,
+            abs((parts["after"].score - parts["before"].score) - (parts["before"].sharpness - parts["after"].sharpness))
+            < 1e-9,
         ),
     )
     return TargetResult("gruber-appendix-e", "S", "calibrated by forgetting", tuple(lines), findings, quick=quick)
@@ -226,7 +252,10 @@ def figure_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
             "at the smallest n the calibrated model's ECE is more than three times its value at the largest",
             gaps["calibrated"][0] > 3 * gaps["calibrated"][-1],
         ),
-        Finding("bias is smaller for the badly calibrated model", gaps["bad"][0] / gaps["bad"][-1] < gaps["calibrated"][0] / gaps["calibrated"][-1]),
+        Finding(
+            "bias is smaller for the badly calibrated model",
+            gaps["bad"][0] / gaps["bad"][-1] < gaps["calibrated"][0] / gaps["calibrated"][-1],
+        ),
     )
     return TargetResult("gruber-fig-2", "S", "ECE against n, 100 classes", tuple(lines), findings, curves, quick=quick)
 

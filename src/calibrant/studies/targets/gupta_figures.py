@@ -48,7 +48,11 @@ def calibration_graph(score: Floats, hit: Array, knots: int, where: str) -> dict
         f"{where}: cumulative": {"fractile": fractile, "score": total.tolist(), "probability": hits.tolist()},
         f"{where}: warped": {"cumulative score": total.tolist(), "score": total.tolist(), "probability": hits.tolist()},
         f"{where}: against fractile": {"fractile": fractile, "score": s[kept].tolist(), "probability": rate.tolist()},
-        f"{where}: against score": {"score": s[kept].tolist(), "identity": s[kept].tolist(), "probability": rate.tolist()},
+        f"{where}: against score": {
+            "score": s[kept].tolist(),
+            "identity": s[kept].tolist(),
+            "probability": rate.tolist(),
+        },
     }
 
 
@@ -74,14 +78,23 @@ def figure(number: int, view: str, after: bool, quick: bool, data: Path | None, 
     lines[2] = Line("KS, test rows, before", errors["test"][0], table, note, band)
     if after:
         findings: tuple[Finding, ...] = (
-            Finding("on the calibration rows the repaired scores are almost perfect (KS below 0.5 %)", errors["calibration"][1] < 0.5),
-            Finding("on the test rows they are not perfect but much better (KS less than half)", errors["test"][1] < errors["test"][0] / 2),
+            Finding(
+                "on the calibration rows the repaired scores are almost perfect (KS below 0.5 %)",
+                errors["calibration"][1] < 0.5,
+            ),
+            Finding(
+                "on the test rows they are not perfect but much better (KS less than half)",
+                errors["test"][1] < errors["test"][0] / 2,
+            ),
         )
     else:
         score, hit = pairs["test"]
         gap = abs(float(score.mean() - hit.mean()))
         findings = (
-            Finding("before, the cumulative curves separate: KS above 0.5 % on both parts", min(e[0] for e in errors.values()) > 0.5),
+            Finding(
+                "before, the cumulative curves separate: KS above 0.5 % on both parts",
+                min(e[0] for e in errors.values()) > 0.5,
+            ),
             Finding("KS is at least the gap of mean score and frequency", errors["test"][0] >= 100 * gap - 1e-9),
         )
     title = f"calibration graphs, {view}, {'after' if after else 'before'} the spline"
@@ -91,5 +104,6 @@ def figure(number: int, view: str, after: bool, quick: bool, data: Path | None, 
 #: Target name -> function (quick, data, rng).
 TARGETS: dict[str, Callable[[bool, Path | None, RNG], TargetResult]] = {
     f"gupta-fig-{2 * i + 1 + after}": partial(figure, 2 * i + 1 + after, view, bool(after))
-    for i, view in enumerate(VIEWS) for after in (0, 1)
+    for i, view in enumerate(VIEWS)
+    for after in (0, 1)
 }

@@ -21,8 +21,8 @@ from calibrant.calibrators._natural_spline import fit_curve, fit_published
 from calibrant.core.inputs import check_pairs
 from calibrant.core.links import softmax
 from calibrant.core.pav import pool_ties
-from calibrant.metrics.recipes import CalibrationError
 from calibrant.estimators import KDE, Binned, Cumulative
+from calibrant.metrics.recipes import CalibrationError
 from calibrant.studies.learning_curves import make_method
 from calibrant.studies.targets.result import Finding, Line, TargetResult
 from calibrant.studies.targets.sources import split_of, top_pairs
@@ -32,7 +32,13 @@ __all__ = ["TARGETS", "ranked", "spline_curve"]
 
 MAIN = "cifar10_resnet110"
 #: Other full vectors of the data folder: the same protocol, our numbers.
-OTHERS = ("cifar10_resnet50_focal", "mmlu_llama31_8b_instruct", "cifar100_wrn16_4", "rvlcdip_dit_first", "cifar10_lenet5")
+OTHERS = (
+    "cifar10_resnet50_focal",
+    "mmlu_llama31_8b_instruct",
+    "cifar100_wrn16_4",
+    "rvlcdip_dit_first",
+    "cifar10_lenet5",
+)
 BASELINES = {"vector scaling": "vs", "MS-ODIR": "ms-odir", "Dir-ODIR": "dir-odir"}
 #: Published rows, CIFAR-10 ResNet-110: uncalibrated, temperature, vector, MS-ODIR, Dir-ODIR, spline.
 PUBLISHED: dict[str, tuple[float, ...]] = {
@@ -112,8 +118,16 @@ def _spline(data: Path | None, name: str, r: int, within: bool, knots: int, kind
 
 
 def _table(
-    name: str, title: str, r: int, within: bool, knots: int, measure: Callable[[Array, Floats], float],
-    spline_lines: Callable[[Path | None], list[Line]], quick: bool, data: Path | None, notes: tuple[str, ...],
+    name: str,
+    title: str,
+    r: int,
+    within: bool,
+    knots: int,
+    measure: Callable[[Array, Floats], float],
+    spline_lines: Callable[[Path | None], list[Line]],
+    quick: bool,
+    data: Path | None,
+    notes: tuple[str, ...],
 ) -> TargetResult:
     published = PUBLISHED[name.removeprefix("gupta-")]
     found, truth = forecasts(data, MAIN, True), split_of(data, MAIN).test.labels
@@ -127,12 +141,21 @@ def _table(
     lines += spline_lines(data)
     worse, beaten, others = [], 0, OTHERS[:2] if quick else OTHERS
     for other in others:
-        before = measure(*reversed(ranked(forecasts(data, other, False)["uncalibrated"], split_of(data, other).test.labels, r, within)))
-        scaled = measure(*reversed(ranked(forecasts(data, other, False)["temperature"], split_of(data, other).test.labels, r, within)))
+        before = measure(
+            *reversed(
+                ranked(forecasts(data, other, False)["uncalibrated"], split_of(data, other).test.labels, r, within)
+            )
+        )
+        scaled = measure(
+            *reversed(
+                ranked(forecasts(data, other, False)["temperature"], split_of(data, other).test.labels, r, within)
+            )
+        )
         after = measure(*_spline(data, other, r, within, knots, "linear"))
         lines += [
             Line(f"{other}: uncalibrated", before, note=split_of(data, other).note),
-            Line(f"{other}: temperature", scaled), Line(f"{other}: spline", after),
+            Line(f"{other}: temperature", scaled),
+            Line(f"{other}: spline", after),
         ]
         beaten += after <= scaled
         if after > before:
@@ -207,7 +230,10 @@ def table_6(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
             hit, score = _spline(data, MAIN, 1, False, 13, kind)
             lines.append(Line(f"{MAIN}: spline, {text}", ece25(hit, score), 1.011, band=(1.008, 1.158)))
         correct, confidence = top_pairs(data, "cifar100_resnet110_top1")
-        return [*lines, Line("cifar100_resnet110: uncalibrated", ece25(correct, confidence), 18.480, band=(18.478, 18.482))]
+        return [
+            *lines,
+            Line("cifar100_resnet110: uncalibrated", ece25(correct, confidence), 18.480, band=(18.478, 18.482)),
+        ]
 
     note = "The band of the spline is the range over orders of tied rows."
     return _table("gupta-table-6", "ECE with 25 bins in %", 1, False, 13, ece25, spline, quick, data, (note,))
@@ -229,7 +255,12 @@ def table_5(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     lines.append(Line("spline", spline, published[5], "ours keeps the argmax by construction", (93.555, 93.565)))
     correct, _ = top_pairs(data, "cifar100_resnet110_top1")
     lines.append(Line("cifar100_resnet110: uncalibrated", 100 * correct.mean(), 71.48, band=(71.475, 71.485)))
-    findings = (Finding("no method changes the accuracy by more than 0.1 points", max(abs(line.ours - 93.56) for line in lines[:6]) <= 0.1),)
+    findings = (
+        Finding(
+            "no method changes the accuracy by more than 0.1 points",
+            max(abs(line.ours - 93.56) for line in lines[:6]) <= 0.1,
+        ),
+    )
     return TargetResult("gupta-table-5", "E", "accuracy after calibration in %", tuple(lines), findings, quick=quick)
 
 
@@ -245,7 +276,8 @@ def table_7(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     cal, test = order[:25_000], order[25_000:]
     after = spline_curve(confidence[cal], correct[cal], 6)(confidence[test])
     recipes = {
-        "KDE-ECE": CalibrationError(TopLabel(), KDE(), 1), "MCE": CalibrationError(TopLabel(), Binned(15), np.inf),
+        "KDE-ECE": CalibrationError(TopLabel(), KDE(), 1),
+        "MCE": CalibrationError(TopLabel(), Binned(15), np.inf),
     }
     lines, falls = [], []
     for name, (before_printed, after_printed) in TABLE_7.items():
@@ -255,7 +287,10 @@ def table_7(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
             values.append(
                 float(((score - correct[test]) ** 2).mean()) if name == "top-1 Brier" else recipes[name].value(forecast)
             )
-        lines += [Line(f"{name}: uncalibrated", values[0], before_printed), Line(f"{name}: spline", values[1], after_printed)]
+        lines += [
+            Line(f"{name}: uncalibrated", values[0], before_printed),
+            Line(f"{name}: spline", values[1], after_printed),
+        ]
         falls.append(values[1] < values[0])
     truth = split_of(data, MAIN).test.labels
     for column, p in forecasts(data, MAIN, not quick).items():
@@ -267,8 +302,12 @@ def table_7(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         Finding("the spline lowers KDE-ECE, MCE and the top-1 Brier score on ImageNet DenseNet-161", all(falls)),
         Finding("KDE-ECE falls by at least a factor of 3", lines[1].ours < lines[0].ours / 3),
     )
-    notes = ("The papers' ImageNet logits are not public; torchvision's DenseNet-161 stands in, 25 000 random rows each.",)
-    return TargetResult("gupta-table-7", "P", "KDE-ECE, MCE and top-1 Brier", tuple(lines), findings, notes=notes, quick=quick)
+    notes = (
+        "The papers' ImageNet logits are not public; torchvision's DenseNet-161 stands in, 25 000 random rows each.",
+    )
+    return TargetResult(
+        "gupta-table-7", "P", "KDE-ECE, MCE and top-1 Brier", tuple(lines), findings, notes=notes, quick=quick
+    )
 
 
 #: Target name -> function (quick, data, rng).

@@ -34,14 +34,18 @@ __all__ = ["TARGETS"]
 METHODS = {"temperature": "ts-nll", "vector": "vs", "matrix": "ms-odir", "isotonic": "irova"}
 MEASURES = {"ECE": "ece", "TACE": "tace", "SCE": "sce", "ACE": "ace"}
 #: Published, in percent: CIFAR-100 ResNet-110 and ImageNet ResNet-50; ECE, TACE, SCE, ACE.
-TABLE_1 = {
-    "uncalibrated": (19.638, 10.093, 0.412, 0.131), "temperature": (2.155, 0.518, 0.057, 0.057),
-    "vector": (2.272, 0.613, 0.037, 0.0133), "matrix": (12.112, 3.983, 0.264, 0.257),
+TABLE_1: dict[str, tuple[float, ...]] = {
+    "uncalibrated": (19.638, 10.093, 0.412, 0.131),
+    "temperature": (2.155, 0.518, 0.057, 0.057),
+    "vector": (2.272, 0.613, 0.037, 0.0133),
+    "matrix": (12.112, 3.983, 0.264, 0.257),
     "isotonic": (17.851, 2.827, 0.353, 0.118),
 }
-TABLE_2 = {
-    "uncalibrated": (6.626, 2.511, 0.016, 0.0146), "temperature": (5.420, 2.637, 0.010, 0.0007),
-    "vector": (1.443, 1.249, 0.002, 0.0044), "matrix": (5.061, 1.980, 0.010, 0.0005),
+TABLE_2: dict[str, tuple[float, ...]] = {
+    "uncalibrated": (6.626, 2.511, 0.016, 0.0146),
+    "temperature": (5.420, 2.637, 0.010, 0.0007),
+    "vector": (1.443, 1.249, 0.002, 0.0044),
+    "matrix": (5.061, 1.980, 0.010, 0.0005),
     "isotonic": (3.474, 1.862, 0.008, 0.0000),
 }
 NOTE = "Published numbers are of other networks and stand beside ours for their size only."
@@ -57,7 +61,11 @@ def _measured(data: Path | None, name: str, matrix: bool) -> dict[str, dict[str,
             continue
         p = split.test.scores if split.test.space == "proba" else softmax(split.test.scores)
         if short:
-            p = make_method(short, split.cal.space).fit(split.cal.scores, split.cal.labels).predict_proba(split.test.scores)
+            p = (
+                make_method(short, split.cal.space)
+                .fit(split.cal.scores, split.cal.labels)
+                .predict_proba(split.test.scores)
+            )
         forecast = check_forecast(split.test.labels, p, caller="reproduce")
         found[title] = {m: 100 * build(spec).value(forecast) for m, spec in MEASURES.items()}
     return found
@@ -67,11 +75,14 @@ def _ranking(found: dict[str, dict[str, float]], measure: str) -> list[str]:
     return sorted(found, key=lambda method: found[method][measure])
 
 
-def _table(target: str, name: str, published: dict[str, tuple[float, ...]], title: str, quick: bool, data: Path | None) -> TargetResult:
+def _table(
+    target: str, name: str, published: dict[str, tuple[float, ...]], title: str, quick: bool, data: Path | None
+) -> TargetResult:
     found = _measured(data, name, not (quick and name.startswith("cifar100")))
     lines = [
         Line(f"{method}: {measure} %", value, published[method][i])
-        for method, row in found.items() for i, (measure, value) in enumerate(row.items())
+        for method, row in found.items()
+        for i, (measure, value) in enumerate(row.items())
     ]
     by_ece = _ranking(found, "ECE")
     differ = [m for m in ("SCE", "ACE", "TACE") if _ranking(found, m) != by_ece]
@@ -79,29 +90,41 @@ def _table(target: str, name: str, published: dict[str, tuple[float, ...]], titl
     findings = (
         Finding("the ranking of methods by ECE differs from that by SCE, ACE or TACE", bool(differ)),
         Finding("every method lowers the ECE", all(found[m]["ECE"] < found["uncalibrated"]["ECE"] for m in repaired)),
-        Finding("SCE and ACE are far below ECE: means over classes of mostly tiny probabilities", found["uncalibrated"]["SCE"] < found["uncalibrated"]["ECE"] / 2),
+        Finding(
+            "SCE and ACE are far below ECE: means over classes of mostly tiny probabilities",
+            found["uncalibrated"]["SCE"] < found["uncalibrated"]["ECE"] / 2,
+        ),
     )
-    notes = (NOTE, split_of(data, name).note, "rankings: " + "; ".join(f"{m}: {' < '.join(_ranking(found, m))}" for m in MEASURES))
+    notes = (
+        NOTE,
+        split_of(data, name).note,
+        "rankings: " + "; ".join(f"{m}: {' < '.join(_ranking(found, m))}" for m in MEASURES),
+    )
     return TargetResult(target, "P", title, tuple(lines), findings, notes=notes, quick=quick)
 
 
 def table_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     """Post-processing on a residual network."""
     del rng
-    return _table("nixon-table-1", "cifar10_resnet110", TABLE_1, "ECE, TACE, SCE, ACE in %, ResNet-110 on CIFAR-10", quick, data)
+    return _table(
+        "nixon-table-1", "cifar10_resnet110", TABLE_1, "ECE, TACE, SCE, ACE in %, ResNet-110 on CIFAR-10", quick, data
+    )
 
 
 def table_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     """Post-processing with many classes."""
     del rng
-    return _table("nixon-table-2", "cifar100_wrn16_4", TABLE_2, "ECE, TACE, SCE, ACE in %, Wide-ResNet on CIFAR-100", quick, data)
+    return _table(
+        "nixon-table-2", "cifar100_wrn16_4", TABLE_2, "ECE, TACE, SCE, ACE in %, Wide-ResNet on CIFAR-100", quick, data
+    )
 
 
 def _per_class(forecast: Forecast) -> dict[str, Floats]:
     """Return SCE, ACE and TACE of every class."""
     found = {}
     for title, view, estimator in (
-        ("SCE", Classwise(), Binned(15)), ("ACE", Classwise(), Binned(15, "mass", "range")),
+        ("SCE", Classwise(), Binned(15)),
+        ("ACE", Classwise(), Binned(15, "mass", "range")),
         ("TACE", Classwise(threshold=0.01), Binned(15, "mass", "range")),
     ):
         found[title] = np.asarray(estimator.power(estimator.fill(forecast, view), 1))
@@ -120,13 +143,21 @@ def _bars(target: str, wanted: tuple[str, ...], quick: bool, data: Path | None) 
         spread, calm = float(values.std() / values.mean()), float(null[title].std() / null[title].mean())
         curves[f"{title} by class"] = {"class": [float(i) for i in range(len(values))], title: values.tolist()}
         lines += [
-            Line(f"{title}: mean over classes %", 100 * float(values.mean())), Line(f"{title}: largest class %", 100 * float(values.max())),
+            Line(f"{title}: mean over classes %", 100 * float(values.mean())),
+            Line(f"{title}: largest class %", 100 * float(values.max())),
             Line(f"{title}: smallest class %", 100 * float(values.min())),
             Line(f"{title}: spread over classes / mean", spread, note=f"{calm:.2f} if the model were calibrated"),
         ]
-        findings.append(Finding(f"{title} is non-uniform: the worst class is at least three times the best", values.max() > 3 * values.min()))
+        findings.append(
+            Finding(
+                f"{title} is non-uniform: the worst class is at least three times the best",
+                values.max() > 3 * values.min(),
+            )
+        )
         findings.append(Finding(f"{title} varies more over classes than noise alone would make it", spread > calm))
-    return TargetResult(target, "P", "error of every class, CIFAR-100", tuple(lines), tuple(findings), curves, (NOTE,), quick)
+    return TargetResult(
+        target, "P", "error of every class, CIFAR-100", tuple(lines), tuple(findings), curves, (NOTE,), quick
+    )
 
 
 def figure_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -148,7 +179,8 @@ def figure_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     forecast = check_forecast(split.test.labels, split.test.scores, caller="reproduce", space=split.test.space)
     everything, above = Pooled().pairs(forecast), Pooled(0.01).pairs(forecast)
     diagrams = {
-        "SCE, 10 even ranges": width_bins(everything, 10), "ACE, 100 adaptive ranges": mass_bins(everything, 100),
+        "SCE, 10 even ranges": width_bins(everything, 10),
+        "ACE, 100 adaptive ranges": mass_bins(everything, 100),
         "TACE, 100 adaptive ranges above 0.01": mass_bins(above, 100),
     }
     curves, low = {}, {}
@@ -162,9 +194,14 @@ def figure_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     findings = (
         Finding("most adaptive ranges lie at tiny probabilities", low[names[1]] > 0.5),
         Finding("the threshold moves them to where decisions are made", low[names[2]] == 0),
-        Finding("above the threshold the frequencies rise with confidence (rank correlation above 0.8)", _rank(curves[names[2]]) > 0.8),
+        Finding(
+            "above the threshold the frequencies rise with confidence (rank correlation above 0.8)",
+            _rank(curves[names[2]]) > 0.8,
+        ),
     )
-    return TargetResult("nixon-fig-2", "P", "reliability diagrams, even and adaptive ranges", lines, findings, curves, (NOTE,), quick)
+    return TargetResult(
+        "nixon-fig-2", "P", "reliability diagrams, even and adaptive ranges", lines, findings, curves, (NOTE,), quick
+    )
 
 
 def _rank(panel: dict[str, list[float]]) -> float:
@@ -190,18 +227,32 @@ def figure_4(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
             stack.append(np.asarray(frequency))
         curves[f"class {k}: local calibration"] = panel
         spread[k] = [float(np.abs(np.diff(s)).sum()) for s in stack]
-        lines += [Line(f"class {k}: total variation with decay {d}", v) for d, v in zip((0.5, 0.8, 0.9, 0.95), spread[k], strict=True)]
+        lines += [
+            Line(f"class {k}: total variation with decay {d}", v)
+            for d, v in zip((0.5, 0.8, 0.9, 0.95), spread[k], strict=True)
+        ]
     p = np.concatenate([forecast.block(rows).ravel() for rows in forecast.chunks()])
     count, edges = np.histogram(p, 20, (0, 1))
-    curves["sharpness: all softmax outputs"] = {"probability": (0.5 * (edges[1:] + edges[:-1])).tolist(), "share": (count / len(p)).tolist()}
+    curves["sharpness: all softmax outputs"] = {
+        "probability": (0.5 * (edges[1:] + edges[:-1])).tolist(),
+        "share": (count / len(p)).tolist(),
+    }
     sharp = float((count[0] + count[-1]) / len(p))
     lines.append(Line("share of softmax outputs below 0.05 or above 0.95", sharp))
     findings = (
-        Finding("slower decay gives smoother curves, for both classes", all(v[0] > v[1] > v[2] > v[3] for v in spread.values())),
+        Finding(
+            "slower decay gives smoother curves, for both classes",
+            all(v[0] > v[1] > v[2] > v[3] for v in spread.values()),
+        ),
         Finding("softmax outputs are sharp: more than 90 % lie near 0 or 1", sharp > 0.9),
-        Finding("the curve is below the diagonal in the upper half: over-confident", _below(curves["class 3: local calibration"])),
+        Finding(
+            "the curve is below the diagonal in the upper half: over-confident",
+            _below(curves["class 3: local calibration"]),
+        ),
     )
-    return TargetResult("nixon-fig-4", "P", "datapoint-specific calibration", tuple(lines), findings, curves, (NOTE,), quick)
+    return TargetResult(
+        "nixon-fig-4", "P", "datapoint-specific calibration", tuple(lines), findings, curves, (NOTE,), quick
+    )
 
 
 def _below(panel: dict[str, list[float]]) -> bool:
@@ -217,7 +268,8 @@ def figure_7(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
     recipes = {m: build(spec) for m, spec in MEASURES.items()}
     sizes = (100, 300, 1000, 3000) if quick else (100, 200, 500, 1000, 2000, 5000, 10_000)
     repeats, k = (60 if quick else 500), 10
-    means, spreads = {m: [] for m in recipes}, {m: [] for m in recipes}
+    means: dict[str, list[float]] = {m: [] for m in recipes}
+    spreads: dict[str, list[float]] = {m: [] for m in recipes}
     for n in sizes:
         values = np.empty((repeats, len(recipes)))
         for i in range(repeats):
@@ -232,12 +284,25 @@ def figure_7(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
     lines = [Line(f"n = {n}: standard deviation of {m}", spreads[m][i]) for m in recipes for i, n in enumerate(sizes)]
     findings = (
         Finding("the spread of every measure falls with n", all(v[-1] < v[0] for v in spreads.values())),
-        Finding("the mean of ECE is higher than that of TACE and ACE", all(means["ECE"][i] > max(means["ACE"][i], means["TACE"][i]) for i in range(1, len(sizes)))),
-        Finding("ACE varies less than ECE at every n", all(a < e for a, e in zip(spreads["ACE"], spreads["ECE"], strict=True))),
-        Finding("beyond the paper: relative to its mean ACE is not steadier than ECE at the largest n by more than a factor of 3", spreads["ACE"][-1] / means["ACE"][-1] > spreads["ECE"][-1] / means["ECE"][-1] / 3),
+        Finding(
+            "the mean of ECE is higher than that of TACE and ACE",
+            all(means["ECE"][i] > max(means["ACE"][i], means["TACE"][i]) for i in range(1, len(sizes))),
+        ),
+        Finding(
+            "ACE varies less than ECE at every n",
+            all(a < e for a, e in zip(spreads["ACE"], spreads["ECE"], strict=True)),
+        ),
+        Finding(
+            "beyond the paper: relative to its mean ACE is at most 3 times steadier than ECE at the largest n",
+            spreads["ACE"][-1] / means["ACE"][-1] > spreads["ECE"][-1] / means["ECE"][-1] / 3,
+        ),
     )
-    notes = ("ECE and ACE live on different scales (a top label against a mean over classes): a smaller spread is partly a smaller number.",)
-    return TargetResult("nixon-fig-7", "S", "spread of the measures against n", tuple(lines), findings, curves, notes, quick)
+    notes = (
+        "ECE (a top label) and ACE (a mean over classes) differ in scale: a smaller spread is partly a smaller number.",
+    )
+    return TargetResult(
+        "nixon-fig-7", "S", "spread of the measures against n", tuple(lines), findings, curves, notes, quick
+    )
 
 
 def figure_8(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -247,17 +312,26 @@ def figure_8(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
     result = label_noise(models=40 if quick else 300, n=1500 if quick else 5000, seed=seed)
     rank = {(row["noise"], row["measure"]): row["rank_correlation"] for row in result.rows}
     levels = sorted({noise for noise, _ in rank})
-    lines = tuple(Line(f"noise {noise:g}: rank correlation of {m} with the true error", v) for (noise, m), v in rank.items())
+    lines = tuple(
+        Line(f"noise {noise:g}: rank correlation of {m} with the true error", v) for (noise, m), v in rank.items()
+    )
 
     def lead(measure: str, noise: float) -> float:
         return rank[noise, measure] - rank[noise, "ECE"]
 
     findings = (
-        Finding("ACE follows the true error better than ECE at every noise level", all(lead("ACE", x) > 0 for x in levels)),
+        Finding(
+            "ACE follows the true error better than ECE at every noise level", all(lead("ACE", x) > 0 for x in levels)
+        ),
         Finding("at the largest noise TACE does so too", lead("TACE", levels[-1]) > 0),
-        Finding("the lead of ACE is larger with much noise than with little", max(lead("ACE", x) for x in levels[2:]) > lead("ACE", levels[0])),
+        Finding(
+            "the lead of ACE is larger with much noise than with little",
+            max(lead("ACE", x) for x in levels[2:]) > lead("ACE", levels[0]),
+        ),
     )
-    notes = ("The paper prints no protocol: outcomes follow softmax(z/x), wrong models softmax((a·z + b)/x); see calibrant study label-noise.",)
+    notes = (
+        "The paper prints no protocol: here outcomes follow softmax(z/x) and wrong models softmax((a·z + b)/x).",
+    )
     return TargetResult("nixon-fig-8", "S", "measures under label noise", lines, findings, result.curves, notes, quick)
 
 

@@ -71,9 +71,13 @@ class TargetResult(Record):
         """Return the lines as rows of a table."""
         return [
             {
-                "number": line.label, "ours": line.ours, "published": line.published, "difference": line.difference,
+                "number": line.label,
+                "ours": line.ours,
+                "published": line.published,
+                "difference": line.difference,
                 "band": "" if line.band is None else f"{line.band[0]:.4g} … {line.band[1]:.4g}",
-                "verdict": {None: "", True: "hit", False: "missed"}[line.hit], "note": line.note,
+                "verdict": {None: "", True: "hit", False: "missed"}[line.hit],
+                "note": line.note,
             }
             for line in self.lines
         ]

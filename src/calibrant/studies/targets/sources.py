@@ -54,7 +54,9 @@ def rows_of(data: Path | None, name: str, part: str = "test") -> Rows:
     """Return one part of a file with full vectors."""
     arrays = load(data, name)
     kind = "logits" if f"logits_{part}" in arrays else "probs"
-    return Rows(arrays[f"labels_{part}"].astype(np.int64), arrays[f"{kind}_{part}"], "logit" if kind == "logits" else "proba")
+    return Rows(
+        arrays[f"labels_{part}"].astype(np.int64), arrays[f"{kind}_{part}"], "logit" if kind == "logits" else "proba"
+    )
 
 
 def split_of(data: Path | None, name: str) -> Split:

@@ -1,4 +1,4 @@
-"""Targets that train networks: tables 1-2, figures 2 and 7-9 of Laves et al. (2020), figures 3, 5, 6, 9, 10 of Nixon et al.
+"""Targets that train networks: tables 1-2, figures 2, 7-9 of Laves et al. (2020), five figures of Nixon et al. (2019).
 
 All come from one run of the training experiment (``calibrant train``) on Fashion-MNIST, or on scikit-learn's digits
 where that is not installed; the quick form is a much smaller network run, enough to show that everything is there.
@@ -45,8 +45,17 @@ def _run(quick: bool) -> tuple[TrainingReport, dict[str, dict[str, Any]]]:
     plan = training.Plan.make(quick=quick)
     if quick:
         plan = replace(
-            plan, methods=("plain", "mc-dropout", "swag", "ensemble"), penalties=("none", "uce"), rows=800, n_cal=1000,
-            n_test=2000, epochs=25, average_epochs=5, samples=8, trace_steps=150, trace_every=15,
+            plan,
+            methods=("plain", "mc-dropout", "swag", "ensemble"),
+            penalties=("none", "uce"),
+            rows=800,
+            n_cal=1000,
+            n_test=2000,
+            epochs=25,
+            average_epochs=5,
+            samples=8,
+            trace_steps=150,
+            trace_every=15,
         )
     here = current_workspace()
 
@@ -79,18 +88,31 @@ def uce_table_1(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     for (penalty, temperature), columns in PUBLISHED.items():
         row = _row(report, "swag", penalty, temperature)
         if row is not None:
-            lines += [Line(f"SWAG, {penalty}, T {temperature}: {c}", row[c]["mean"], value) for c, value in columns.items()]
+            lines += [
+                Line(f"SWAG, {penalty}, T {temperature}: {c}", row[c]["mean"], value) for c, value in columns.items()
+            ]
     plain, repaired = _row(report, "swag", "none", "1"), _row(report, "swag", "uce", "optimal")
     findings = []
     if plain is not None and repaired is not None:
         findings = [
-            Finding("UCE penalty with optimal temperature lowers the ECE of the network as trained", repaired["ece"]["mean"] < plain["ece"]["mean"]),
+            Finding(
+                "UCE penalty with optimal temperature lowers the ECE of the network as trained",
+                repaired["ece"]["mean"] < plain["ece"]["mean"],
+            ),
             Finding(
                 f"it costs at most {COST[quick]} points of accuracy",
                 repaired["accuracy"]["mean"] > plain["accuracy"]["mean"] - COST[quick] / 100,
             ),
         ]
-    return TargetResult("uce-table-1", "P", "penalties and temperature, SWAG", tuple(lines), tuple(findings), notes=(NOTE, ACE_NOTE), quick=quick)
+    return TargetResult(
+        "uce-table-1",
+        "P",
+        "penalties and temperature, SWAG",
+        tuple(lines),
+        tuple(findings),
+        notes=(NOTE, ACE_NOTE),
+        quick=quick,
+    )
 
 
 def uce_table_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -102,11 +124,18 @@ def uce_table_2(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     lines = [Line(f"{method}: {c}", row[c]["mean"]) for method, row in rows.items() for c in columns]
     best = min(rows, key=lambda m: rows[m]["nll"]["mean"])
     findings = (
-        Finding("the ensemble has a lower log-loss than the plain network", rows["ensemble"]["nll"]["mean"] < rows["plain"]["nll"]["mean"]),
-        Finding("every measure calls the plain network over-confident (ECE above 1 %)", rows["plain"]["ece"]["mean"] > 0.01),
+        Finding(
+            "the ensemble has a lower log-loss than the plain network",
+            rows["ensemble"]["nll"]["mean"] < rows["plain"]["nll"]["mean"],
+        ),
+        Finding(
+            "every measure calls the plain network over-confident (ECE above 1 %)", rows["plain"]["ece"]["mean"] > 0.01
+        ),
         Finding("the best log-loss is not the plain network's", best != "plain"),
     )
-    return TargetResult("uce-table-2", "P", "Bayesian methods, no penalty", tuple(lines), findings, notes=(NOTE, ACE_NOTE), quick=quick)
+    return TargetResult(
+        "uce-table-2", "P", "Bayesian methods, no penalty", tuple(lines), findings, notes=(NOTE, ACE_NOTE), quick=quick
+    )
 
 
 def _cells(report: TrainingReport) -> list[dict[str, Any]]:
@@ -134,14 +163,27 @@ def uce_rejection(target: str, temperature: str, quick: bool, data: Path | None 
         rises.append(foreign["uncertainty"][-1] > foreign["uncertainty"][0])
         lines += [
             Line(f"{name}: error of all rows", float(curve["error"][0])),
-            Line(f"{name}: mean uncertainty, all own / all foreign", foreign["uncertainty"][0], note=f"{foreign['uncertainty'][-1]:.3f} foreign"),
+            Line(
+                f"{name}: mean uncertainty, all own / all foreign",
+                foreign["uncertainty"][0],
+                note=f"{foreign['uncertainty'][-1]:.3f} foreign",
+            ),
         ]
     findings = [
         Finding("the error of kept rows falls as the threshold falls, for every model", all(falls)),
         Finding("the mean uncertainty rises with the share of foreign rows, for every model", all(rises)),
     ]
     curves = {"rejection": reject, "foreign data": swap}
-    return TargetResult(target, "P", f"rejection and foreign data, T {temperature}", tuple(lines), tuple(findings), curves, (NOTE,), quick)
+    return TargetResult(
+        target,
+        "P",
+        f"rejection and foreign data, T {temperature}",
+        tuple(lines),
+        tuple(findings),
+        curves,
+        (NOTE,),
+        quick,
+    )
 
 
 def uce_sweep(target: str, method: str, quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -153,18 +195,26 @@ def uce_sweep(target: str, method: str, quick: bool, data: Path | None = None, r
     for penalty in dict.fromkeys(cell["penalty"] for cell in report.cells):
         arrays = logits[f"{method}-{penalty}-{seed}"]
         found = temperature_sweep(
-            arrays["labels_test"].astype(np.int64), arrays["logits_test"], space="logit",
+            arrays["labels_test"].astype(np.int64),
+            arrays["logits_test"],
+            space="logit",
             temperatures=TEMPERATURES[::2] if quick else TEMPERATURES,
         ).rows
         rows[f"{method}, {penalty}"] = found
         best[penalty] = min(found, key=lambda row: row["NLL"])["temperature"]
     sharp = [found[0]["ECE"] > 2 * min(row["ECE"] for row in found) for found in rows.values()]
     extra = (
-        Finding("networks as trained are over-confident: without a penalty the best temperature is above 1", best["none"] > 1),
+        Finding(
+            "networks as trained are over-confident: without a penalty the best temperature is above 1",
+            best["none"] > 1,
+        ),
         Finding("sharpening (small temperatures) at least doubles the ECE, for every penalty", all(sharp)),
     )
     closer = "nearer to 1" if abs(np.log(best["uce"])) < abs(np.log(best["none"])) else "no nearer to 1"
-    where = f"The paper sees penalties move the best temperature towards 1; here the UCE penalty gives {best['uce']:.3g}, {closer} than {best['none']:.3g} without."
+    where = (
+        f"The paper sees penalties move the best temperature towards 1; here the UCE penalty gives {best['uce']:.3g}, "
+        f"{closer} than {best['none']:.3g} without."
+    )
     return sweep_result(target, rows, extra, (NOTE, where), quick)
 
 
@@ -181,17 +231,29 @@ def nixon_traces(target: str, start: str, quick: bool, data: Path | None = None,
     report, _ = _run(quick)
     trace = _trace(report, start)
     curves = {
-        m.upper(): {"step": [float(s) for s in trace["step"]], "training": trace["train"][m], "held out": trace["held_out"][m]}
+        m.upper(): {
+            "step": [float(s) for s in trace["step"]],
+            "training": trace["train"][m],
+            "held out": trace["held_out"][m],
+        }
         for m in ("ece", "sce", "ace", "tace")
     }
-    lines = [Line(f"{m}, {side}, last step", trace[side][m][-1]) for m in ("ece", "sce", "ace", "tace") for side in ("train", "held_out")]
+    lines = [
+        Line(f"{m}, {side}, last step", trace[side][m][-1])
+        for m in ("ece", "sce", "ace", "tace")
+        for side in ("train", "held_out")
+    ]
     apart = trace["held_out"]["ece"][-1] - trace["train"]["ece"][-1]
     findings = (
         Finding("at the end held-out rows are worse calibrated than training rows", apart > 0),
         Finding("accuracy rises over training", trace["held_out"]["accuracy"][-1] > trace["held_out"]["accuracy"][0]),
-        Finding("SCE stays below ECE: a mean over classes", trace["held_out"]["sce"][-1] < trace["held_out"]["ece"][-1]),
+        Finding(
+            "SCE stays below ECE: a mean over classes", trace["held_out"]["sce"][-1] < trace["held_out"]["ece"][-1]
+        ),
     )
-    return TargetResult(target, "P", f"measures over training, {start} start", tuple(lines), findings, curves, (NOTE,), quick)
+    return TargetResult(
+        target, "P", f"measures over training, {start} start", tuple(lines), findings, curves, (NOTE,), quick
+    )
 
 
 def nixon_fig_3(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -209,10 +271,22 @@ def nixon_fig_3(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     small = float((bounds[-1] < 0.01).mean())
     lines = [Line(f"lower bound of range {i + 1}, last step", float(bounds[-1, i])) for i in range(bounds.shape[1])]
     findings = (
-        Finding("at the end most ranges begin below 0.01: adaptive ranges look almost only at tiny probabilities", small > 0.5),
+        Finding(
+            "at the end most ranges begin below 0.01: adaptive ranges look almost only at tiny probabilities",
+            small > 0.5,
+        ),
         Finding("early in training they are spread wider than at the end", float((bounds[0] < 0.01).mean()) < small),
     )
-    return TargetResult("nixon-fig-3", "P", "lower bounds of adaptive ranges over training", tuple(lines), findings, curves, (NOTE,), quick)
+    return TargetResult(
+        "nixon-fig-3",
+        "P",
+        "lower bounds of adaptive ranges over training",
+        tuple(lines),
+        findings,
+        curves,
+        (NOTE,),
+        quick,
+    )
 
 
 def nixon_fig_9(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -227,13 +301,16 @@ def nixon_fig_9(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetRe
     }
     lines = [
         Line(f"{m} at the end, {name} start", trace["held_out"][m][-1])
-        for m in ("ece", "sce", "ace", "tace") for name, trace in (("good", good), ("poor", poor))
+        for m in ("ece", "sce", "ace", "tace")
+        for name, trace in (("good", good), ("poor", poor))
     ]
     findings = (
         Finding("a poor start ends with a larger ECE", poor["held_out"]["ece"][-1] > good["held_out"]["ece"][-1]),
         Finding("and with a larger ACE", poor["held_out"]["ace"][-1] > good["held_out"]["ace"][-1]),
     )
-    return TargetResult("nixon-fig-9", "P", "good against poor initialisation", tuple(lines), findings, curves, (NOTE,), quick)
+    return TargetResult(
+        "nixon-fig-9", "P", "good against poor initialisation", tuple(lines), findings, curves, (NOTE,), quick
+    )
 
 
 #: Target name -> function (quick, data, rng).

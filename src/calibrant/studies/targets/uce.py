@@ -60,7 +60,8 @@ def figure_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     """Errors against the number of bins."""
     del rng
     names = CIFAR_10[:2] if quick else (*CIFAR_10, *CIFAR_100)
-    lines, curves, factors = [], {}, {m: [] for m in ("ECE", "ACE", "UCE")}
+    factors: dict[str, list[float]] = {m: [] for m in ("ECE", "ACE", "UCE")}
+    lines, curves = [], {}
     for name in names:
         for tempered in (False, True):
             y, p = _proba(data, name, tempered)
@@ -81,10 +82,14 @@ def figure_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     findings = (
         Finding("near calibration ECE depends more on the number of bins than UCE", nearly["ECE"] > nearly["UCE"]),
         Finding("and the paper's ACE most of all", nearly["ACE"] > nearly["UCE"]),
-        Finding("beyond the paper: UCE of a tempered model stays above half a point, an offset that makes it look steady",
-                min(curves[t]["UCE"][0] for t in curves if "tempered" in t) > 0.005),
+        Finding(
+            "beyond the paper: UCE of a tempered model stays above half a point, an offset that makes it look steady",
+            min(curves[t]["UCE"][0] for t in curves if "tempered" in t) > 0.005,
+        ),
     )
-    return TargetResult("uce-fig-1", "P", "errors against the number of bins", tuple(lines), findings, curves, (ACE_NOTE,), quick)
+    return TargetResult(
+        "uce-fig-1", "P", "errors against the number of bins", tuple(lines), findings, curves, (ACE_NOTE,), quick
+    )
 
 
 def figure_10(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -96,7 +101,7 @@ def figure_10(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         forecast = check_forecast(y, p, caller="reproduce")
         panel: dict[str, list[float]] = {"bins": [float(i) for i in range(1, 16)]}
         for title, spec in (("ECE", "ece"), ("UCE", "uce")):
-            w = np.asarray(build(spec).fill(forecast).w[0])  # type: ignore[attr-defined]  # bins
+            w = np.asarray(build(spec).fill(forecast).w[0])
             panel[title] = (w / w.sum()).tolist()
         w = mass_bins(TopLabel().pairs(forecast), 15).w[0]
         panel["ACE"] = (np.pad(w, (0, 15 - len(w))) / w.sum()).tolist()
@@ -104,9 +109,18 @@ def figure_10(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         for title in ("ECE", "UCE", "ACE"):
             share = np.array([v for v in panel[title] if v > 0])
             few[name, title] = float(np.exp(-(share * np.log(share)).sum()))
-            lines.append(Line(f"{name}: effective number of bins of {title}", few[name, title], note="exp of the entropy of the shares"))
+            lines.append(
+                Line(
+                    f"{name}: effective number of bins of {title}",
+                    few[name, title],
+                    note="exp of the entropy of the shares",
+                )
+            )
     findings = (
-        Finding("on CIFAR-10 fewer than three bins carry nearly everything, for ECE and for UCE", max(few[CIFAR_10[0], m] for m in ("ECE", "UCE")) < 3),
+        Finding(
+            "on CIFAR-10 fewer than three bins carry nearly everything, for ECE and for UCE",
+            max(few[CIFAR_10[0], m] for m in ("ECE", "UCE")) < 3,
+        ),
         Finding("equal-mass bins use all fifteen", min(few[n, "ACE"] for n in (CIFAR_10[0], CIFAR_100[0])) > 14),
         Finding("on CIFAR-100 UCE uses fewer bins than ECE", few[CIFAR_100[0], "UCE"] < few[CIFAR_100[0], "ECE"]),
     )
@@ -121,12 +135,17 @@ def figure_3(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
     forecast = check_forecast(y, p, caller="reproduce")
     values = {m: build(m).value(forecast) for m in ("ece", "mmce", "uce", "sce")}
     lines = (
-        Line("ECE", values["ece"], 0.0, band=(-1e-12, 1e-12)), Line("MMCE", values["mmce"], 0.0, band=(-1e-12, 1e-12)),
-        Line("UCE", values["uce"], 0.570951, "0.970951 − 0.4", (0.5709505, 0.5709515)), Line("SCE", values["sce"]),
+        Line("ECE", values["ece"], 0.0, band=(-1e-12, 1e-12)),
+        Line("MMCE", values["mmce"], 0.0, band=(-1e-12, 1e-12)),
+        Line("UCE", values["uce"], 0.570951, "0.970951 − 0.4", (0.5709505, 0.5709515)),
+        Line("SCE", values["sce"]),
     )
     findings = (
         Finding("ECE and MMCE are 0, UCE is not", values["ece"] < 1e-12 and values["uce"] > 0.5),
-        Finding("beyond the paper: the forecast is perfectly calibrated (SCE 0 too); UCE is not 0 for calibrated models", values["sce"] < 1e-12),
+        Finding(
+            "beyond the paper: the forecast is perfectly calibrated (SCE 0 too); UCE is not 0 for calibrated models",
+            values["sce"] < 1e-12,
+        ),
     )
     curves = {"forecast against frequency": {"class": [0.0, 1.0], "forecast": [0.6, 0.4], "frequency": [0.6, 0.4]}}
     return TargetResult("uce-fig-3", "S", "constant forecasts (0.6, 0.4)", lines, findings, curves, quick=quick)
@@ -139,7 +158,8 @@ def figure_4(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
     n, pairs = 1000, 10 if quick else 100
     bins = range(2, 101, 7) if quick else range(2, 101)
     curves: dict[str, dict[str, list[float]]] = {}
-    steady, factors = dict.fromkeys(("ECE", "ACE", "UCE"), 0), {m: [] for m in ("ECE", "ACE", "UCE")}
+    steady = dict.fromkeys(("ECE", "ACE", "UCE"), 0)
+    factors: dict[str, list[float]] = {m: [] for m in steady}
     for pair in range(pairs):
         found: dict[str, dict[str, list[float]]] = {m: {"bins": [float(b) for b in bins]} for m in steady}
         for name, shape, slope in (("model A", 1.0, 0.7), ("model B", 0.5, 0.8)):  # differently over-confident
@@ -154,12 +174,17 @@ def figure_4(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
             factors[m].append(max(max(panel[k]) / min(panel[k]) for k in ("model A", "model B")))
         if pair == 0:
             curves = found
-    lines = [Line(f"{m}: pairs ranked alike with every number of bins", v, note=f"of {pairs}") for m, v in steady.items()]
+    lines = [
+        Line(f"{m}: pairs ranked alike with every number of bins", v, note=f"of {pairs}") for m, v in steady.items()
+    ]
     lines += [Line(f"{m}: largest over smallest value, mean", float(np.mean(v))) for m, v in factors.items()]
     findings = (
         Finding("UCE ranks nearly all pairs of models alike whatever the number of bins", steady["UCE"] >= 0.9 * pairs),
         Finding("ECE and ACE rank fewer pairs alike", max(steady["ECE"], steady["ACE"]) < steady["UCE"]),
-        Finding("ACE depends most on the number of bins, UCE least", np.mean(factors["ACE"]) > np.mean(factors["ECE"]) > np.mean(factors["UCE"])),
+        Finding(
+            "ACE depends most on the number of bins, UCE least",
+            np.mean(factors["ACE"]) > np.mean(factors["ECE"]) > np.mean(factors["UCE"]),
+        ),
     )
     return TargetResult("uce-fig-4", "S", "two random models", tuple(lines), findings, curves, (ACE_NOTE,), quick)
 
@@ -168,11 +193,17 @@ def figure_4(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
 def _sweep(data: Path | None, name: str, quick: bool) -> tuple[dict[str, float], ...]:
     split = split_of(data, name)
     temperatures = TEMPERATURES[::3] if quick else TEMPERATURES
-    return temperature_sweep(split.test.labels, split.test.scores, space=split.test.space, temperatures=temperatures).rows
+    return temperature_sweep(
+        split.test.labels, split.test.scores, space=split.test.space, temperatures=temperatures
+    ).rows
 
 
 def sweep_result(
-    target: str, rows: dict[str, tuple[dict[str, float], ...]], extra: tuple[Finding, ...], notes: tuple[str, ...], quick: bool
+    target: str,
+    rows: dict[str, tuple[dict[str, float], ...]],
+    extra: tuple[Finding, ...],
+    notes: tuple[str, ...],
+    quick: bool,
 ) -> TargetResult:
     """Return every measure against the temperature, one panel per measure, one line per model."""
     first = next(iter(rows.values()))
@@ -191,15 +222,28 @@ def sweep_result(
             lines.append(Line(f"{name}: best temperature by {m}", x[i], note=f"{m} {values[i]:.4g} there"))
     step = x[1] / x[0]
     close = [
-        max(where[name, m] for m in ("ECE", "MMCE", "KS", "Brier", "NLL")) / min(where[name, m] for m in ("ECE", "MMCE", "KS", "Brier", "NLL"))
+        max(where[name, m] for m in ("ECE", "MMCE", "KS", "Brier", "NLL"))
+        / min(where[name, m] for m in ("ECE", "MMCE", "KS", "Brier", "NLL"))
         for name in rows
     ]
     findings = (
         Finding("every measure has its minimum inside the range of temperatures", all(inner)),
-        Finding("ECE, MMCE, KS, Brier and NLL agree on the best temperature within two steps of the grid", max(close) <= step**2 * 1.001),
+        Finding(
+            "ECE, MMCE, KS, Brier and NLL agree on the best temperature within two steps of the grid",
+            max(close) <= step**2 * 1.001,
+        ),
         *extra,
     )
-    return TargetResult(target, "P", "every measure against the softmax temperature", tuple(lines), findings, curves, (ACE_NOTE, *notes), quick)
+    return TargetResult(
+        target,
+        "P",
+        "every measure against the softmax temperature",
+        tuple(lines),
+        findings,
+        curves,
+        (ACE_NOTE, *notes),
+        quick,
+    )
 
 
 def figure_5(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -220,7 +264,9 @@ def figure_6(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
     found = rows[CIFAR_100[0]]
     worse = found[0]["ECE"] > 2 * min(row["ECE"] for row in found)
     extra = (Finding("sharpening (small temperatures) at least doubles the ECE", worse),)
-    return sweep_result("uce-fig-6", rows, extra, ("Wide-ResNet-16-4 stands in for the paper's Bayesian networks.",), quick)
+    return sweep_result(
+        "uce-fig-6", rows, extra, ("Wide-ResNet-16-4 stands in for the paper's Bayesian networks.",), quick
+    )
 
 
 #: Target name -> function (quick, data, rng).

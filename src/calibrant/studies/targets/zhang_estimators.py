@@ -36,7 +36,15 @@ def _truths(order: int, rows: tuple[Row, ...]) -> list[Line]:
     lines = []
     for model, value in zip(CASES, TRUTH[order], strict=True):
         ours = next(row["truth"] for row in rows if row["model"] == model)
-        lines.append(Line(f"truth of order {order}, {model}", ours, value, "by quadrature", (value * (1 - 1e-5), value * (1 + 1e-5))))
+        lines.append(
+            Line(
+                f"truth of order {order}, {model}",
+                ours,
+                value,
+                "by quadrature",
+                (value * (1 - 1e-5), value * (1 + 1e-5)),
+            )
+        )
     return lines
 
 
@@ -53,14 +61,25 @@ def figure_5(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
             panel: dict[str, list[float]] = {"n": [float(n) for n in sizes]}
             for name in ("KDE", "15 bins", "Sturges bins"):
                 panel[name] = [_at(rows, model, n, name) for n in sizes]
-                lines += [Line(f"order {order}, {model}, n = {n}: {name}", v) for n, v in zip(sizes, panel[name], strict=True)]
+                lines += [
+                    Line(f"order {order}, {model}, n = {n}: {name}", v) for n, v in zip(sizes, panel[name], strict=True)
+                ]
             curves[f"order {order}, {model}"] = panel
             better += [
                 k < min(a, b) for k, a, b in zip(panel["KDE"], panel["15 bins"], panel["Sturges bins"], strict=True)
             ]
-        findings.append(Finding(f"order {order}: KDE is nearer to the truth than both histograms at every n", all(better)))
+        findings.append(
+            Finding(f"order {order}: KDE is nearer to the truth than both histograms at every n", all(better))
+        )
     return TargetResult(
-        "zhang-fig-5", "S", "mean absolute error of ECE estimators", tuple(lines), tuple(findings), curves, (VIEW_NOTE,), quick
+        "zhang-fig-5",
+        "S",
+        "mean absolute error of ECE estimators",
+        tuple(lines),
+        tuple(findings),
+        curves,
+        (VIEW_NOTE,),
+        quick,
     )
 
 
@@ -76,11 +95,22 @@ def _distribution(name: str, model: str, quick: bool) -> TargetResult:
             lines.append(Line(f"n = {n}: median error of {estimator}", panel[estimator][2]))
         curves[f"{model}, n = {n}: quantiles of the error"] = panel
     findings = (
-        Finding("at n = 64 histograms are too large in most samples", median[64, "15 bins"] > 0 and median[64, "Sturges bins"] > 0),
-        Finding("at n = 64 the KDE's median error is smaller than both", abs(median[64, "KDE"]) < min(abs(median[64, e]) for e in ("15 bins", "Sturges bins"))),
-        Finding("errors shrink from n = 64 to n = 1024", all(abs(median[1024, e]) < abs(median[64, e]) for e in ("KDE", "15 bins", "Sturges bins"))),
+        Finding(
+            "at n = 64 histograms are too large in most samples",
+            median[64, "15 bins"] > 0 and median[64, "Sturges bins"] > 0,
+        ),
+        Finding(
+            "at n = 64 the KDE's median error is smaller than both",
+            abs(median[64, "KDE"]) < min(abs(median[64, e]) for e in ("15 bins", "Sturges bins")),
+        ),
+        Finding(
+            "errors shrink from n = 64 to n = 1024",
+            all(abs(median[1024, e]) < abs(median[64, e]) for e in ("KDE", "15 bins", "Sturges bins")),
+        ),
     )
-    return TargetResult(name, "S", f"distribution of errors, {model}", tuple(lines), findings, curves, (VIEW_NOTE,), quick)
+    return TargetResult(
+        name, "S", f"distribution of errors, {model}", tuple(lines), findings, curves, (VIEW_NOTE,), quick
+    )
 
 
 def figure_7(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResult:
@@ -114,12 +144,23 @@ def figure_9(quick: bool, data: Path | None = None, rng: RNG = 0) -> TargetResul
         return _at(rows, model, n, "KDE") < min(_at(rows, model, n, name) for name in names)
 
     findings = (
-        Finding("at n = 64 KDE beats the debiased histograms as they are, in both cases", all(beats(m, plain, 64) for m in CASES)),
+        Finding(
+            "at n = 64 KDE beats the debiased histograms as they are, in both cases",
+            all(beats(m, plain, 64) for m in CASES),
+        ),
         Finding("at n = 64, case 1, it also beats them clipped at 0", beats("case 1", clipped, 64)),
-        Finding("beyond the paper: clipped at 0 the debiased histogram wins case 2, whose truth is near 0", not beats("case 2", clipped, 64)),
+        Finding(
+            "beyond the paper: clipped at 0 the debiased histogram wins case 2, whose truth is near 0",
+            not beats("case 2", clipped, 64),
+        ),
     )
-    notes = (VIEW_NOTE, "The paper says that KDE is better throughout; clipping a debiased square at 0, which costs nothing, reverses that near calibration.")
-    return TargetResult("zhang-fig-9", "S", "KDE against debiased histograms", tuple(lines), findings, curves, notes, quick)
+    notes = (
+        VIEW_NOTE,
+        "The paper finds KDE better throughout; near calibration, clipping a debiased square at 0 reverses that.",
+    )
+    return TargetResult(
+        "zhang-fig-9", "S", "KDE against debiased histograms", tuple(lines), findings, curves, notes, quick
+    )
 
 
 #: Target name -> function (quick, data, rng).

@@ -10,14 +10,14 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from calibrant import metrics
-from calibrant._typing import RNG
+from calibrant._typing import RNG, Array
 from calibrant.core.inputs import check_pairs
 from calibrant.estimators import KDE
 from calibrant.metrics.recipes import CalibrationError
@@ -30,8 +30,14 @@ from calibrant.views import TopLabel
 __all__ = ["TARGETS"]
 
 METHODS = {
-    "TS": "ts", "ETS": "ets", "IRM": "irm", "IROvA": "irova", "IROvA-TS": "irova-ts", "Dir-ODIR": "dir-odir",
-    "GPC": "gpc", "order preserving (ours)": "diag",
+    "TS": "ts",
+    "ETS": "ets",
+    "IRM": "irm",
+    "IROvA": "irova",
+    "IROvA-TS": "irova-ts",
+    "Dir-ODIR": "dir-odir",
+    "GPC": "gpc",
+    "order preserving (ours)": "diag",
 }
 #: Published rows: ResNet 110, CIFAR-10 (other logits than ours): uncalibrated, TS, ETS, IRM, IROvA, IROvA-TS, Dir, GPC.
 TABLE_1 = (4.25, 2.05, 2.05, 1.53, 1.45, 1.39, 1.82, 1.40)
@@ -48,13 +54,19 @@ def _all_rows(data: Path | None, name: str) -> Rows:
     return Rows(np.concatenate([cal.labels, test.labels]), np.concatenate([cal.scores, test.scores]), test.space)
 
 
-def _one_split(cell: Cell, arrays: dict[str, np.ndarray], rng: np.random.Generator) -> list[Row]:
+def _one_split(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator) -> list[Row]:
     """Fit every method on 5000 random rows; KDE ECE and Brier of the rest, in percent."""
     labels, scores, space = arrays["labels"], arrays["scores"], cell["space"]
     order = rng.permutation(len(labels))
     cal, test = order[:5000], order[5000:]
     before = metrics.brier_score(labels[test], scores[test], space=space)
-    rows = [{"method": "uncalibrated", "ece": 100 * metrics.kde_calibration_error(labels[test], scores[test], space=space), "gain": 0.0}]
+    rows = [
+        {
+            "method": "uncalibrated",
+            "ece": 100 * metrics.kde_calibration_error(labels[test], scores[test], space=space),
+            "gain": 0.0,
+        }
+    ]
     for title in cell["methods"]:
         after = make_method(METHODS[title], space).fit(scores[cal], labels[cal]).predict_proba(scores[test])
         gain = 100 * (before - metrics.brier_score(labels[test], after))  # [1] eq. (7)
@@ -99,11 +111,16 @@ def table_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         falls += [value[0] < found["uncalibrated"][0] for method, value in found.items() if method != "uncalibrated"]
     first = _splits(data, SETS[0], quick)
     findings = (
-        Finding("every method lowers the ECE of CIFAR-10 ResNet-110", all(v[0] < first["uncalibrated"][0] for m, v in first.items() if m != "uncalibrated")),
+        Finding(
+            "every method lowers the ECE of CIFAR-10 ResNet-110",
+            all(v[0] < first["uncalibrated"][0] for m, v in first.items() if m != "uncalibrated"),
+        ),
         Finding("ETS is not worse than TS", first["ETS"][0] <= first["TS"][0] + 0.05),
         Finding("at least nine in ten of all fits lower the error", sum(falls) >= 0.9 * len(falls)),
     )
-    return TargetResult("zhang-table-1", "E", "top-label ECE¹ in %, KDE", tuple(lines), findings, notes=(NOTE,), quick=quick)
+    return TargetResult(
+        "zhang-table-1", "E", "top-label ECE¹ in %, KDE", tuple(lines), findings, notes=(NOTE,), quick=quick
+    )
 
 
 def table_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -123,7 +140,9 @@ def table_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         Finding("accuracy-preserving methods lose nowhere more than 0.05", min(kept) > -0.05),
     )
     notes = (NOTE, "For maps that are not injective the gain is a lower bound of the true one.")
-    return TargetResult("zhang-table-2", "P", "calibration gain ΔECE² in %", tuple(lines), findings, notes=notes, quick=quick)
+    return TargetResult(
+        "zhang-table-2", "P", "calibration gain ΔECE² in %", tuple(lines), findings, notes=notes, quick=quick
+    )
 
 
 # -- learning curves ------------------------------------------------------------------------------
@@ -139,7 +158,13 @@ def _curves(data: Path | None, name: str, quick: bool) -> StudyResult:
     room = min(n - test, 10_000)
     sizes = (128, 1024, room) if quick else [*(128 * 2**i for i in range(10) if 128 * 2**i < room), room]
     return learning_curves(
-        rows.labels, rows.scores, space=rows.space, methods=LEARNERS, sizes=sizes, n_test=test, repeats=2 if quick else 30,
+        rows.labels,
+        rows.scores,
+        space=rows.space,
+        methods=LEARNERS,
+        sizes=sizes,
+        n_test=test,
+        repeats=2 if quick else 30,
     )
 
 
@@ -175,7 +200,9 @@ def _claims(name: str, result: StudyResult) -> list[Finding]:
     ]
 
 
-def _figure(target: str, names: tuple[str, ...], title: str, quick: bool, data: Path | None, notes: tuple[str, ...]) -> TargetResult:
+def _figure(
+    target: str, names: tuple[str, ...], title: str, quick: bool, data: Path | None, notes: tuple[str, ...]
+) -> TargetResult:
     lines, findings, curves = [], [], {}
     for name in names:
         result = _curves(data, name, quick)
@@ -247,7 +274,9 @@ def table_3(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         ]
         worse.append(values["ets"] - values["ts"])
     findings = (Finding("ETS is at least as expressive as TS on every set", max(worse) <= 0.05),)
-    return TargetResult("zhang-table-3", "P", "ECE¹ in % with all calibration rows", tuple(lines), findings, notes=(NOTE,), quick=quick)
+    return TargetResult(
+        "zhang-table-3", "P", "ECE¹ in % with all calibration rows", tuple(lines), findings, notes=(NOTE,), quick=quick
+    )
 
 
 def table_4(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
@@ -261,10 +290,17 @@ def table_4(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
             factors[name, method] = _needed(result, method)
             lines.append(Line(f"{name}: {method}", factors[name, method], printed, "inf: not reached with all rows"))
     findings = (
-        Finding("IROvA needs more rows than IRM on every set", all(v > 1 for (_, m), v in factors.items() if m == "irova")),
-        Finding("with 100 classes the factor is larger than with 10", factors["cifar100_wrn16_4", "irova"] > factors["cifar10_resnet110", "irova"]),
+        Finding(
+            "IROvA needs more rows than IRM on every set", all(v > 1 for (_, m), v in factors.items() if m == "irova")
+        ),
+        Finding(
+            "with 100 classes the factor is larger than with 10",
+            factors["cifar100_wrn16_4", "irova"] > factors["cifar10_resnet110", "irova"],
+        ),
     )
-    return TargetResult("zhang-table-4", "P", "rows equal to one row of IRM", tuple(lines), findings, notes=(NOTE,), quick=quick)
+    return TargetResult(
+        "zhang-table-4", "P", "rows equal to one row of IRM", tuple(lines), findings, notes=(NOTE,), quick=quick
+    )
 
 
 #: Target name -> function (quick, data, rng).
