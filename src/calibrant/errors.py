@@ -61,7 +61,13 @@ class CalibrantDeprecationWarning(CalibrantWarning, FutureWarning):
 
 
 def input_error(argument: str, caller: str, rule: str, got: str, hint: str) -> InputError:
-    """Build the one message form every bad argument gets."""
+    """Build the one message form every bad argument gets.
+
+    Examples
+    --------
+    >>> str(input_error("level", "interval", "lie between 0 and 1", "2", "use 0.95"))
+    'level of interval must lie between 0 and 1; got 2. Hint: use 0.95.'
+    """
     return InputError(f"{argument} of {caller} must {rule}; got {got}. Hint: {hint}.")
 
 

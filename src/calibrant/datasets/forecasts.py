@@ -56,7 +56,13 @@ class SimulatedForecast:
 
 
 def draw_labels(law: Floats, rng: np.random.Generator) -> Ints:
-    """Draw one label per row from its own law."""
+    """Draw one label per row from its own law.
+
+    Examples
+    --------
+    >>> draw_labels(np.array([[1.0, 0.0], [0.0, 1.0]]), np.random.default_rng(0)).tolist()
+    [0, 1]
+    """
     cumulative = np.cumsum(law, axis=1)
     uniform = rng.random(len(law)) * cumulative[:, -1]
     return np.asarray((cumulative <= uniform[:, None]).sum(axis=1), dtype=np.int64)

@@ -166,6 +166,15 @@ def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> An
         Any frame or relation Narwhals knows; lazy ones stay lazy.
     layout : Layout, optional
         Names of the columns; the truth is not needed.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from calibrant.calibrators import TemperatureScaling
+    >>> repair = TemperatureScaling().fit([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 2, [0, 0, 1, 1, 1])
+    >>> frame = pl.LazyFrame({"id": [7], "p_0": [0.9], "p_1": [0.1]})
+    >>> [round(value, 3) for value in apply_frame(repair, frame).collect().row(0)]
+    [7, 0.8, 0.2]
     """
     table = nw.from_native(frame)
     names = list(table.collect_schema())

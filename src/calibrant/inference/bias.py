@@ -85,6 +85,14 @@ def ece_bias(
     -----
     Given the bin counts, a bin's gap is nearly normal, so its absolute value has the folded normal mean
     (proposition 3.3). For the excess the observed squared gaps are debiased first.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(500)
+    >>> found = ece_bias(rng.random(500) < p, p)
+    >>> found.value < 2 * found.if_calibrated  # a calibrated model: all of it is noise
+    True
     """
     forecast = check_forecast(
         y_true, y_proba, caller="ece_bias", sample_weight=sample_weight, classes=classes, space=space
@@ -122,6 +130,14 @@ def expected_ece(
     """Return the expected ECE of this model at other sample sizes `n` (proposition 3.3).
 
     With ``calibrated=True`` the gaps are taken as zero: the floor that noise alone produces.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(500)
+    >>> few, many = expected_ece([100, 10_000], rng.random(500) < p, p, calibrated=True)
+    >>> round(float(few / many), 1)  # noise falls with 1/√n
+    10.0
     """
     forecast = check_forecast(y_true, y_proba, caller="expected_ece", classes=classes, space=space)
     sizes = np.atleast_1d(np.asarray(n, dtype=np.float64))
@@ -150,6 +166,14 @@ def smallest_n(
     """Return the smallest n at which noise alone gives an expected ECE of at most half of `error`.
 
     The expected ECE of a calibrated model falls with 1/√n, so the answer follows from this sample's.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(500)
+    >>> y = rng.random(500) < p
+    >>> smallest_n(0.01, y, p) > 3 * smallest_n(0.02, y, p)  # half the error needs four times the rows
+    True
     """
     if not error > 0:
         raise input_error("error", "smallest_n", "be positive", repr(error), "for example 0.01")

@@ -50,6 +50,14 @@ def classwise_tests(
     -------
     dict
         Class name (or index) → TestResult with the corrected p-value.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.dirichlet([1, 1, 1], 400)
+    >>> found = classwise_tests(rng.integers(0, 3, 400), p, classes=[0, 1, 2], rng=0)  # labels know nothing of p
+    >>> max(test.pvalue for test in found.values()) < 0.05
+    True
     """
     forecast = check_forecast(
         y_true, y_proba, caller="classwise_tests", sample_weight=sample_weight, classes=classes, space=space
@@ -80,6 +88,15 @@ def sliced_tests(
     """Test the top label within every slice with KS and resampled labels; p-values are Holm-corrected.
 
     `by` names the slice of each row.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p, day = rng.random(600), np.repeat(["monday", "tuesday"], 300)
+    >>> y = rng.random(600) < np.where(day == "monday", p, 0.5)  # on tuesday the forecast means nothing
+    >>> found = sliced_tests(y, p, day, rng=0)
+    >>> found["tuesday"].pvalue < 0.05 < found["monday"].pvalue
+    True
     """
     forecast = check_forecast(
         y_true, y_proba, caller="sliced_tests", sample_weight=sample_weight, classes=classes, space=space

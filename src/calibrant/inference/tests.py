@@ -209,6 +209,13 @@ def hosmer_lemeshow_test(
     References
     ----------
     [1] Hosmer & Lemeshow (1980), Goodness of fit tests for the multiple logistic regression model.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(500)
+    >>> hosmer_lemeshow_test(rng.random(500) < p**2, p, view="class-1").pvalue < 0.01
+    True
     """
     forecast = check_forecast(
         y_true, y_proba, caller="hosmer_lemeshow_test", sample_weight=sample_weight, classes=classes, space=space

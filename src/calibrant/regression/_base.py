@@ -198,5 +198,16 @@ def load(path: str | Path) -> RegressionCalibrator:
     Returns
     -------
     RegressionCalibrator
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from calibrant.regression import StdScaling
+    >>> repair = StdScaling().fit([0.0] * 4, [1.0] * 4, [2.0, -2.0, 2.0, -2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     repair.save(f"{folder}/cal.json")
+    ...     again = load(f"{folder}/cal.json")
+    >>> again.predict([0.0], [1.0]) == repair.predict([0.0], [1.0])  # mean and variance
+    True
     """
     return from_payload(_artifact.read(path), str(path))

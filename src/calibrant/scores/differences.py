@@ -22,6 +22,12 @@ def paired_difference(
     """Compare two columns of row scores: mean difference with normal interval and two-sided p-value.
 
     Integer weights equal repeated rows. Without a finite mean or with a single row there is no interval.
+
+    Examples
+    --------
+    >>> found = paired_difference("brier", np.array([0.5, 0.4, 0.6]), np.array([0.3, 0.3, 0.3]), None)
+    >>> round(found.change, 3)
+    0.2
     """
     w = np.ones(len(before)) if weights is None else weights
     used = w > 0

@@ -254,7 +254,13 @@ _NAMED: dict[str, type[ProperScore]] = {
 
 
 def as_score(score: ProperScore | str, caller: str) -> ProperScore:
-    """Return a score from itself or its name: brier, nll (log), spherical, rps."""
+    """Return a score from itself or its name: brier, nll (log), spherical, rps.
+
+    Examples
+    --------
+    >>> as_score("brier", "example")
+    Brier()
+    """
     if isinstance(score, ProperScore):
         return score
     return _NAMED[check_names(score, tuple(_NAMED), "score", caller)]()
