@@ -18,6 +18,17 @@ ROOMS = (
     "calibrators", "datasets", "engines", "errors", "estimators", "inference", "metrics", "plots", "regression",
     "reporting", "scores", "selective", "studies", "testing", "torch", "views",
 )  # fmt: skip
+#: Public functions without a runnable example of their own, and why.
+NO_EXAMPLE = {
+    "apply_paths": "streams files; shown in the guide",
+    "open_paths": "gives an engine's own object",
+    "hundred_classes": "draws 2 million normals; shown in the studies",
+    "null_values": "works on recipes, not on arrays",
+    "require": "imports an optional library",
+    "refresh_batch_norm": "needs a trained network",
+    "report_forecast": "behind calibrant.report, which has one",
+    "summarize": "behind calibrant.report, or engines.summarize, which has one",
+}
 
 
 def words(text: str) -> list[str]:
@@ -91,6 +102,16 @@ def test_every_top_level_function_has_an_example(name):
     item = getattr(calibrant, name)
     if inspect.isfunction(item):
         assert "Examples\n---" in inspect.getdoc(item), f"calibrant.{name} has no example"
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in {"studies", "plots"}])  # long; pictures
+def test_every_public_function_has_an_example(generate, room):
+    if room == "torch":
+        pytest.importorskip("torch", reason="torch is not installed")
+    module = import_module(f"calibrant.{room}")
+    functions = [name for name in generate.public_names(module) if inspect.isfunction(getattr(module, name))]
+    silent = [n for n in functions if n not in NO_EXAMPLE and "Examples\n---" not in inspect.getdoc(getattr(module, n))]
+    assert not silent, f"functions of calibrant.{room} without an example: {silent}"
 
 
 def test_capabilities_cover_every_measure(generate):
