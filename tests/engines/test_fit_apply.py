@@ -132,6 +132,8 @@ def test_files_stream_through_a_calibrator(tmp_path, suffix, method):
 
 
 def test_list_columns_and_binary_scores_are_replaced(make_frame):
+    if make_frame.__name__ == "_dask":
+        pytest.skip("Dask turns lists into strings")
     _, p, y = simulated(300)
     fitted = cal.TemperatureScaling().fit(p, y)
     import narwhals.stable.v2 as nw

@@ -178,10 +178,10 @@ def summarize_lists(
     views: Iterable[View | str] | None,
     n_bins: Iterable[int],
     normalize: bool,
-    n_classes: int | None,
+    n_classes: int,
 ) -> Slices:
     """Summarise a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
-    k = n_classes or first_length(table, columns)
+    k = n_classes
     model = Summary(k, views=views, n_bins=n_bins, classes=None)
 
     def state(rows: Iterable[Batch]) -> Slices:

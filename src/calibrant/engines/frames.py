@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,7 +18,7 @@ from calibrant._typing import Array
 from calibrant.core.edges import FINE, PARTS, SLACK
 from calibrant.core.tables import Bins, Table
 from calibrant.engines import frame_rows as rows
-from calibrant.engines.batches import is_missing, summarize_lists
+from calibrant.engines.batches import first_length, is_missing, summarize_lists
 from calibrant.engines.columns import Columns, find_columns
 from calibrant.engines.files import Layout
 from calibrant.engines.slices import Slices
@@ -64,7 +66,8 @@ def summarize(
     Parameters
     ----------
     frame
-        pandas, Polars (eager or lazy), PyArrow, DuckDB, PySpark, Dask or Ibis.
+        pandas, Polars (eager or lazy), PyArrow, DuckDB, PySpark, Dask or Ibis; or a list of such frames with
+        the same columns, summarised one after the other.
     layout : Layout, optional
         Names of the columns; default: ``p_*``, ``logit_*``, ``score``, ``probs``, ``logits`` or ``confidence``
         with ``correct``; truth in ``label``, weights in ``weight``.
@@ -92,12 +95,13 @@ def summarize(
     >>> found.whole.n, found.rejected["missing"], round(found.whole.measure("ece"), 2)
     (2, 1, 0.35)
     """
-    table = nw.from_native(frame)
-    columns = find_columns(table.collect_schema(), layout or Layout(), by)
+    blocks = [nw.from_native(part) for part in (frame if isinstance(frame, list) else [frame])]
+    columns = find_columns(blocks[0].collect_schema(), layout or Layout(), by)
+    kept = None if views is None else tuple(views)
+    options: dict[str, Any] = {"views": kept, "n_bins": tuple(n_bins), "normalize": normalize}
     if columns.kind == "list":
-        found = summarize_lists(table, columns, views=views, n_bins=n_bins, normalize=normalize, n_classes=n_classes)
-    else:
-        found = _summarize_columns(table, columns, views, n_bins, normalize)
+        options["n_classes"] = n_classes or first_length(blocks[0], columns)
+    found = reduce(add, (_summarize_block(block, columns, options) for block in blocks))
     check_rejected(found.rejected, strict)
     if not found.whole.n:
         raise input_error(
@@ -108,6 +112,15 @@ def summarize(
             "check the columns and the filter",
         )
     return found
+
+
+def _summarize_block(table: Any, columns: Columns, options: dict[str, Any]) -> Slices:
+    if columns.kind == "list":
+        return summarize_lists(table, columns, **options)
+    if table.implementation.is_dask():  # its frames are pandas frames in a row
+        parts = (nw.from_native(part.compute()) for part in table.to_native().partitions)
+        return reduce(add, (_summarize_columns(part, columns, **options) for part in parts))
+    return _summarize_columns(table, columns, **options)
 
 
 def check_rejected(rejected: dict[str, int], strict: bool) -> None:
@@ -124,7 +137,7 @@ def _listed(rejected: dict[str, int]) -> str:
 
 
 def _summarize_columns(
-    table: Any, columns: Columns, views: Iterable[View | str] | None, n_bins: Iterable[int], normalize: bool
+    table: Any, columns: Columns, *, views: Iterable[View | str] | None, n_bins: Iterable[int], normalize: bool
 ) -> Slices:
     prepared = rows.prepare(table, columns, normalize)
     n_classes = len(columns.scores) if columns.kind == "wide" else 2

@@ -25,6 +25,8 @@ __all__ = ["ENGINES", "evaluate_files", "evaluate_paths", "expand", "is_many", "
 
 #: Suffixes that are scanned in place.
 _TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
+#: Rows of a block when slices are asked for.
+BLOCK_ROWS = 1 << 24
 ENGINES = ("auto", "polars", "duckdb", "spark")
 
 
@@ -78,6 +80,30 @@ def _polars(files: list[str], kind: str, master: str) -> Any:  # noqa: ARG001 --
         "jsonl": lambda: pl.scan_ndjson(files, infer_schema_length=10_000),
     }
     return scans[kind]()
+
+
+def _blocks(files: list[str], kind: str) -> list[Any]:
+    """Cut files into blocks of bounded size: a group-by with many slices keeps rows waiting in memory otherwise."""
+    import polars as pl
+
+    blocks: list[Any] = []
+    waiting: list[str] = []
+    held = 0
+    for name in files:
+        if kind == "parquet":
+            rows = int(pl.scan_parquet(name).select(pl.len()).collect().item())
+        else:  # about a hundred bytes a row
+            rows = Path(name).stat().st_size // 100
+        if kind == "parquet" and rows > 2 * BLOCK_ROWS:
+            scan = pl.scan_parquet(name)
+            blocks += [scan.slice(start, BLOCK_ROWS) for start in range(0, rows, BLOCK_ROWS)]
+            continue
+        if waiting and held + rows > BLOCK_ROWS:
+            blocks.append(_polars(waiting, kind, ""))
+            waiting, held = [], 0
+        waiting.append(name)
+        held += rows
+    return [*blocks, _polars(waiting, kind, "")] if waiting else blocks
 
 
 def _duckdb(files: list[str], kind: str, master: str) -> Any:  # noqa: ARG001 -- one signature for all engines
@@ -135,9 +161,21 @@ def evaluate_paths(
     -------
     Slices
         ``.whole`` and ``.parts``: summaries; ``.rejected``: rows left out; ``.evaluate()``: the table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"score": [0.9, 0.2, 0.6], "label": [1, 0, 0]}).write_parquet(f"{folder}/day.parquet")
+    ...     found = evaluate_paths(f"{folder}/*.parquet")
+    >>> found.whole.n
+    3
     """
     frame = open_paths(pattern, engine, master=master)
     try:
+        if by and engine in ("auto", "polars"):
+            frame = _blocks(*expand(pattern))
         return summarize(frame, layout, by=by, views=views, n_bins=n_bins, strict=strict, normalize=normalize)
     except (CalibrantError, MemoryError):
         raise
