@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ LEAGUE_ROWS = 2_000
 TWICE = 2_000
 #: Most classes for which a full matrix is fitted without structure.
 DIRICHLET_CLASSES = 30
+#: Strength of its penalty in rows; no cross-validation inside the league's own.
+DIRICHLET_WORTH = 5.0
 #: A probability of the truth counts as no less than this.
 LEAST = 1e-15
 #: Shares of the pool before any row is seen; the rest is spread evenly.
@@ -78,12 +80,10 @@ def default_entries(n_classes: int, *, fast: bool) -> list[Entry]:
         IsotonicMulticlass(),
     )]
     if n_classes <= DIRICHLET_CLASSES:
-        # penalties worth a fixed number of rows: λ of the mean loss is that number over n
-        for worth, name in ((50.0, "dirichlet-firm"), (5.0, "dirichlet")):
-            entries.append(Entry(
-                name, lambda n, _k, worth=worth: DirichletCalibration(odir=(worth / n, worth / n)),
-                DirichletCalibration.n_parameters(n_classes), False, False, DirichletCalibration.title,
-            ))
+        entries.append(replace(
+            entry_of(DirichletCalibration(), n_classes),
+            build=lambda n, _k: DirichletCalibration(odir=(DIRICHLET_WORTH / n, DIRICHLET_WORTH / n)),
+        ))
     return sorted(entries, key=lambda entry: entry.size)
 
 

@@ -1,4 +1,4 @@
-"""The automatic repair: a cross-fitted league, a pool of its best, and a guard that doing nothing is not better."""
+"""The automatic repair: a cross-fitted league, a mixture of its best, a guard that doing nothing is not better."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Calibrator)
 
 
 class AutoCalibrator(Calibrator):
-    """Try many methods on held-out rows, ship a pool of the best, and never one worse than doing nothing.
+    """Try many methods on held-out rows and ship a mixture of the best, never one worse than doing nothing.
 
     Every candidate, doing nothing among them, forecasts rows it was not fitted on. The final map is a
     cross-validated mixture of the candidates, drawn towards doing nothing as far as the gain is within
@@ -69,7 +69,7 @@ class AutoCalibrator(Calibrator):
     Attributes
     ----------
     best_ : Calibrator
-        The fitted map that is shipped: one method or a pool.
+        The fitted map that is shipped: one method or a mixture.
     league_ : polars.DataFrame
         One row per candidate, best first: held-out score, gain over doing nothing with its standard error and
         95 % interval, whether it keeps the predicted class, its share in the shipped map, seconds (not saved).
@@ -79,7 +79,7 @@ class AutoCalibrator(Calibrator):
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic and, up to 30 classes, Dirichlet with two strengths of penalty. The weights of the mixture
+    multiclass isotonic and, up to 30 classes, Dirichlet with a penalty worth 5 rows. The weights of the mixture
     minimise the score of out-of-fold forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.5),
     order-preserving (0.3) and the rest, so that few rows do not choose at random. The mixture is then scored on rows
     that neither members nor weights have seen: with gain g and standard error s over doing nothing it gets

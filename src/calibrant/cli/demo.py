@@ -19,7 +19,7 @@ def command(output: str, seed: int, *, as_json: bool) -> None:
 
     An over-confident network and an under-confident forest, trained here and now; offline, under a minute.
     """
-    from calibrant.studies.demo import run_demo
+    from calibrant.studies.demo import has_fashion, run_demo
 
     chapters = run_demo(output, seed=seed, tell=lambda text: emit(text, err=True))
     if as_json:
@@ -31,6 +31,8 @@ def command(output: str, seed: int, *, as_json: bool) -> None:
         f"The same with your own predictions: calibrant evaluate preds.csv · calibrant fit cal.csv -o cal.json · "
         f"calibrant apply cal.json preds.csv -o repaired.csv. Open {chapters[0].files[-1]} in a browser."
     )
+    if has_fashion():
+        emit("Fashion-MNIST is installed: calibrant train --data fashion-mnist judges Bayesian networks on it.")
 
 
 def _story(chapter: Any, folder: str) -> list[str]:
