@@ -1,0 +1,28 @@
+"""
+How sure can one be?
+====================
+
+Binned errors depend on the bins and on the number of rows; a calibrated model does not score 0 either.
+"""
+
+# %%
+# ECE against the number of bins: the dashed line is a calibrated model at the same n.
+from calibrant import evaluate
+from calibrant.plots import plot_against_bins, plot_against_sample_size, plot_class_errors
+from calibrant.studies.demo import digits_models
+
+model = digits_models()[0]
+y, p = model.y_test, model.test
+by_bins = plot_against_bins(y, p, n_bins=(5, 10, 15, 30, 60, 120))
+
+# %%
+# Measures of random parts of the rows: mean and 90 % range.
+by_size = plot_against_sample_size(y, p, sizes=(50, 100, 200, 400, len(y)), n_repeats=10)
+
+# %%
+# Classes differ.
+by_class = plot_class_errors(y, p)
+
+# %%
+# The table puts the same comparison beside every number.
+print(evaluate(y, p, n_resamples=200, rng=0))
