@@ -7,12 +7,18 @@ The error of what is kept when unsure forecasts are refused, and how a softmax t
 
 # %%
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
 
 from calibrant.plots import plot_against_temperature, plot_rejection, plot_risk_coverage
-from calibrant.studies.demo import digits_models
 
-model = digits_models()[0]
-y, p = model.y_test, model.test
+images, digit = load_digits(return_X_y=True)
+rng = np.random.default_rng(0)
+images = (images + rng.normal(scale=5, size=images.shape)) / 16  # a worn scanner
+train, cal, test = np.split(rng.permutation(len(digit)), [400, 1000])
+model = LogisticRegression(C=10, max_iter=1000).fit(images[train], digit[train])
+y, p = digit[test], model.predict_proba(images[test])
+
 kept = plot_risk_coverage(y, p, by="confidence")
 print(f"AURC {kept.aurc:.4f}")
 
@@ -22,6 +28,6 @@ rejected = plot_rejection(y, p)
 
 # %%
 # Every measure has its own best temperature; the proper score decides.
-logits = np.log(np.clip(p, 1e-12, None))
+logits = model.decision_function(images[test])
 warm = plot_against_temperature(y, logits, measures=("ece", "ks", "nll"))
 print(f"NLL is least at T = {warm.x[warm.values['nll'].argmin()]:.2f}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -104,11 +105,18 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["md"] = _markdown
+    environment.filters["nice"] = _unbroken
     environment.filters["short"] = lambda value: f"{value:.6g}"
     environment.filters["signed"] = lambda value, digits: f"{100 * value:+.{digits}f}".replace("-", "−")
     environment.filters["pct"] = lambda value, digits=1: f"{100 * value:.{digits}f}"
     environment.filters["count"] = lambda value: f"{value:,}".replace(",", " ")
     return environment
+
+
+def _unbroken(value: object) -> str:
+    """Keep numbers and their units on one line."""
+    text = re.sub(r"(?<=\d) (?=%|points|\d{3}\b)", "\u00a0", str(value))
+    return re.sub(r" ?± ?", "\u00a0±\u00a0", text)
 
 
 def _markdown(value: object) -> str:
