@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import os
-import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ def _find_class(name: str) -> type[Calibrator]:
     from calibrant.calibrators._base import Calibrator
 
     if name in room.CALIBRATORS:
-        return getattr(room, name)  # type: ignore[no-any-return]  # lazy attribute
+        return getattr(room, name)
     waiting: list[type[Calibrator]] = [Calibrator]
     while waiting:  # a third party's class, if its module was imported
         kind = waiting.pop()
@@ -155,14 +155,12 @@ def write(payload: dict[str, Any], path: str | Path) -> None:
     """Write aside, then rename: a reader never sees half a file."""
     target = Path(path)
     text = json.dumps(payload, allow_nan=False)
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(aside, target)  # noqa: PTH105  # both names are in the same folder
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+        aside.write_text(text, encoding="utf-8")  # with the permissions the user's umask gives
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ EXPRESSIONS: dict[str, Callable[..., Block]] = {
 
 def is_simple(calibrator: Any) -> bool:
     """Whether the fitted map can run as an expression inside an engine."""
-    return bool(calibrator.exports) and all(
+    return bool(calibrator.can_export) and all(
         step.op in EXPRESSIONS or step.op == "input" for step in calibrator.program().steps
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -57,7 +56,7 @@ class Repair:
         lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows]
         classes = f" · {self.n_classes} classes" if self.n_classes else ""
         head = f"{self.n:,} calibration rows".replace(",", " ") + classes
-        return "\n".join([head, *(lines if self.league else []), f"Chosen: {self.reason}."])
+        return "\n".join([head, *(lines if self.league else []), f"Chosen: {self.reason.rstrip('.')}."])
 
 
 def declares(calibrator: Any, name: str) -> bool:
@@ -300,14 +299,12 @@ def _apply_arrays(
 def _aside(out: str | Path, write: Callable[[str], None]) -> None:
     """Write beside the goal, then rename: a reader sees the old file or the new one."""
     target = Path(out)
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".aside")
-    os.close(handle)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.aside")
     try:
-        write(aside)
-        Path(aside).replace(target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+        write(str(aside))
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _write_arrays(out: str | Path, target: str, arrays: dict[str, Array]) -> None:
