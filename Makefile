@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN := $(BIN)/python -m
-PYTEST := $(RUN) pytest
+# two workers share two cores: matrix libraries must not start threads of their own
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest
 SOURCES := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: demo test test-slow test-spark test-peers test-oldest test-bare lint docs bench clean

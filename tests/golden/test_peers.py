@@ -72,13 +72,16 @@ def test_the_convention_reproduces_the_peer(row: dict[str, Any]) -> None:
     assert value == pytest.approx(row["value"], abs=2e-5 if row["peer"] == "torchmetrics" else 1e-9)
 
 
-@pytest.mark.parametrize("row", BINNED, ids=lambda row: f"{row['data']}-{row['command']}")
+#: Not ours to reproduce: this peer clips the debiased error of each class, we clip once after the sum.
+CLIPPED_PER_CLASS = [r for r in BINNED if r["parameters"]["view"] == "classwise" and r["parameters"].get("debias")]
+SAME_RULE = [row for row in BINNED if row not in CLIPPED_PER_CLASS]
+
+
+@pytest.mark.parametrize("row", SAME_RULE, ids=lambda row: f"{row['data']}-{row['command']}")
 def test_the_library_reproduces_the_peer_through_convention(row: dict[str, Any]) -> None:
     p, y = given(row)
     parameters = dict(row["parameters"])
     view, norm = parameters.pop("view"), float(parameters.pop("norm"))
-    if view == "classwise" and parameters.get("debias"):
-        pytest.skip("this peer clips the debiased error of each class, we clip once after the sum")
     estimator = Binned(**parameters, convention=OURS[row["peer"]])
     value = metrics.calibration_error(y, p, view=view, estimator=estimator, norm=norm)
     assert value == pytest.approx(row["value"], abs=2e-5 if row["peer"] == "torchmetrics" else 1e-9)

@@ -78,14 +78,14 @@ def test_percentile_warns_and_auto_refuses():
 
 @pytest.mark.parametrize("name", ["ks", "ece", "tce", "mmce"])
 def test_error_intervals_cover_near_zero_and_far_from_it(name):
-    """120 repeats each: at least 90 % must cover (nominal 95; three standard errors are 6)."""
+    """50 repeats each: at least 86 % must cover (nominal 95; three standard errors are 9); more in the slow lane."""
     truth = {}
     for shift in (0.0, 0.1):
         y, p = forecasts(400_000, shift, 99)
         truth[shift] = 0.0 if shift == 0 else calibrant.measure(name, y, p)
     for shift, value in truth.items():
-        inside = [value in calibrant.interval(name, *forecasts(500, shift, seed), rng=seed) for seed in range(120)]
-        assert np.mean(inside) >= 0.90
+        inside = [value in calibrant.interval(name, *forecasts(500, shift, seed), rng=seed) for seed in range(50)]
+        assert np.mean(inside) >= 0.86
 
 
 def test_spiegelhalter_by_hand():

@@ -44,7 +44,7 @@ def _exp(x: float) -> float:
     series = series * r + 1.0
     bits = np.int64((np.float64(k + _ROUND).view(np.int64) << 52) + _BIAS)
     power = np.int64(bits).view(np.float64)
-    return series * power  # type: ignore[no-any-return]  # numba scalars
+    return series * power
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)  # type: ignore[untyped-decorator]  # numba has no types

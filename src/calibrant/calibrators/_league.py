@@ -189,7 +189,7 @@ class Crossing:
         options: dict[str, Any] = {"space": self.space, "classes": None}
         if floor > 0 and getattr(part, "floor", None) == "fit":
             options["floor"] = floor
-        return part.set_params(**options)  # type: ignore[no-any-return]  # untyped base
+        return part.set_params(**options)
 
     def floor(self, rows: Any, weights: Floats) -> float:
         """The fitted floor of these rows; 0 when no exact zero occurs."""

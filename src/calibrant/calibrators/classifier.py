@@ -116,7 +116,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             calibrator = by_short_name(self.method)()
         else:
             calibrator = clone(self.method)
-        return calibrator.set_params(space=space, classes=None)  # type: ignore[no-any-return]  # untyped base
+        return calibrator.set_params(space=space, classes=None)
 
     def _fit_prefit(self, X: Any, y: Array, weights: Floats | None) -> None:
         estimator = self._base()

@@ -30,6 +30,8 @@ from calibrant.views import Classwise, Pooled
 METHODS = ("auto", "normal", "hall", "bca", "percentile", "gaussian", "wilson")
 #: Cells of the cumulative process; more change nothing visible.
 _PROCESS_CELLS = 400
+#: Cells of a kernel norm, whose matrix grows with their square.
+_KERNEL_CELLS = 150
 _DRAWS = 2000
 
 
@@ -334,8 +336,8 @@ def _error_ends(
     if isinstance(estimator, Cumulative):
         return _cumulative_ends(_process_cells(pairs), value, level, rng)
     if isinstance(estimator, Kernel):
-        cells = _process_cells(pairs)
-        scores = _cell_scores(pairs, cells)
+        cells = _process_cells(pairs, _KERNEL_CELLS)
+        scores = _cell_scores(pairs, cells, _KERNEL_CELLS)
         gram = np.exp(-np.abs(scores[:, None] - scores[None, :]) / estimator.width)
         return _norm_ends(cells, gram, value, level, rng)
     if isinstance(estimator, Binned) and estimator.convention is None and recipe.root:
@@ -359,23 +361,23 @@ def _bin_index(pairs: Pairs, estimator: Binned) -> Floats:
     return np.searchsorted(edges, pairs.score, side="left")
 
 
-def _process_order(pairs: Pairs) -> tuple[Floats, int]:
+def _process_order(pairs: Pairs, most: int) -> tuple[Floats, int]:
     """Cut the rows, in score order, into cells of about equal count; equal scores stay together."""
     values, where = np.unique(pairs.score, return_inverse=True)
     counts = np.bincount(where, pairs.weight).astype(np.float64)
     middle = np.cumsum(counts) - 0.5 * counts
-    m = min(len(values), _PROCESS_CELLS)
+    m = min(len(values), most)
     cell = np.minimum((middle / counts.sum() * m).astype(np.int64), m - 1)
     return cell[where], m
 
 
-def _process_cells(pairs: Pairs) -> CellSums:
-    index, m = _process_order(pairs)
+def _process_cells(pairs: Pairs, most: int = _PROCESS_CELLS) -> CellSums:
+    index, m = _process_order(pairs, most)
     return cell_sums(pairs, index, m)
 
 
-def _cell_scores(pairs: Pairs, cells: CellSums) -> Floats:
-    index, m = _process_order(pairs)
+def _cell_scores(pairs: Pairs, cells: CellSums, most: int) -> Floats:
+    index, m = _process_order(pairs, most)
     weight = np.ones(len(index)) if pairs.weight is None else pairs.weight
     sums = np.bincount(index, weight * pairs.score, m)
     return sums[np.bincount(index, weight, m) > 0] / cells.w
@@ -417,6 +419,19 @@ def _absolute_ends(cells: CellSums, value: float, level: float, rng: np.random.G
     return low, value - bias + normal_quantile(1 - alpha) * float((np.sign(m) * noise).sum(axis=1).std())
 
 
+def _largest_spread(gram: Floats, spread: Floats) -> float:
+    """Return the standard deviation of the noise in its noisiest direction, by power iteration."""
+    direction = np.ones(len(spread))
+    size = 0.0
+    for _ in range(40):
+        moved = spread * (gram @ (spread * direction))
+        size = float(np.linalg.norm(moved))
+        if size <= 0:
+            return 0.0
+        direction = moved / size
+    return math.sqrt(size)
+
+
 def _norm_ends(
     cells: CellSums, gram: Floats | None, value: float, level: float, rng: np.random.Generator
 ) -> tuple[float, float]:
@@ -456,7 +471,7 @@ def _norm_ends(
         # few directions carry the noise of a kernel norm, so near zero the observed one says little:
         # |v| ≤ |v̂| + |⟨u, h⟩| holds for any u, and the noisiest direction bounds it
         along_spread = float(along.std())
-        top = math.sqrt(float(np.linalg.eigvalsh(gram * np.outer(root_noise := noise.std(axis=0), root_noise))[-1]))
+        top = _largest_spread(gram, noise.std(axis=0))
         spread = max(along_spread, top) if value < 4.0 * top else along_spread
         high = value + normal_quantile(1 - alpha) * spread
     return solve(alpha), high
