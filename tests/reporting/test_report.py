@@ -280,3 +280,22 @@ def test_real_network_reads_as_in_the_design() -> None:
     assert page.summary["verdict"].startswith("Not calibrated: over-confident by 4.8 points (KS 4.8 %")
     assert page.summary["views"][0].error(15) == pytest.approx(0.047503, abs=1e-6)
     assert len(page.html) < 300_000
+
+
+def test_results_show_themselves_in_a_notebook() -> None:
+    y, p = forecast(300, 3)
+    names = (NASTY, "b", "c")
+    evaluation = calibrant.evaluate(np.array(names)[y], p, classes=names, n_resamples=20, rng=0)
+    comparison = calibrant.compare(y, p, softmax(np.log(p) / 2))
+    page = calibrant.report(y, p, league=False, n_resamples=20)
+    for shown, verdict in (
+        (evaluation, evaluation.verdict), (comparison, comparison.verdict), (page, page.summary["verdict"])
+    ):
+        html = shown._repr_html_()
+        parser = Balance()
+        parser.feed(html)
+        assert parser.open == []
+        assert NASTY not in html
+        assert verdict.split(" (")[0].split(":")[0] in html
+    assert "brier" in comparison._repr_html_()
+    assert "report.save" in page._repr_html_()

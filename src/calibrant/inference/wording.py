@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING
 
 from calibrant.core.declare import lookup
+from calibrant.core.notebook import notebook_html
 from calibrant.core.results import Difference, Result
 
 if TYPE_CHECKING:
@@ -107,20 +107,10 @@ def evaluation_text(evaluation: Evaluation, *, width: int | None = None) -> str:
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
-    """Return headline, table and verdict as HTML for notebooks; text from users is escaped."""
-    heads = "".join(
-        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * evaluation.level:g} %'))}</th>"
-        for h in HEADERS
-    )
-    rows = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells(result)) + "</tr>"
-        for result in evaluation.results
-        if result.name not in _IN_HEADER
-    )
-    return (
-        f"<p>{html.escape(headline(evaluation))}</p><p><strong>{html.escape(evaluation.verdict)}</strong></p>"
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    """Return headline, verdict and table for notebooks; text from users is escaped."""
+    heads = [head.format(level=f"{100 * evaluation.level:g} %") for head in HEADERS]
+    rows = (cells(result) for result in evaluation.results if result.name not in _IN_HEADER)
+    return notebook_html(headline(evaluation), evaluation.verdict, heads, rows)
 
 
 COMPARISON_HEADERS = ("measure", "before", "after", "change", "{level} interval", "p-value", "")
@@ -148,21 +138,15 @@ def comparison_text(comparison: Comparison) -> str:
     lines = [
         "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in [heads, *rows]
     ]
-    head = f"{count(comparison.n)} predictions · before against after, paired (positive change = improved)"
-    return "\n".join([head, *lines, f"Verdict: {comparison.verdict}"])
+    return "\n".join([_compared(comparison), *lines, f"Verdict: {comparison.verdict}"])
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Return the comparison as an HTML table for notebooks."""
-    heads = "".join(
-        f"<th style='text-align:left'>{html.escape(h.format(level=f'{100 * comparison.level:g} %'))}</th>"
-        for h in COMPARISON_HEADERS
-    )
-    rows = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in comparison_cells(r)) + "</tr>"
-        for r in comparison.results
-    )
-    return (
-        f"<p><strong>{html.escape(comparison.verdict)}</strong></p>"
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    """Return the comparison for notebooks."""
+    heads = [head.format(level=f"{100 * comparison.level:g} %") for head in COMPARISON_HEADERS]
+    rows = (comparison_cells(result) for result in comparison.results)
+    return notebook_html(_compared(comparison), comparison.verdict, heads, rows)
+
+
+def _compared(comparison: Comparison) -> str:
+    return f"{count(comparison.n)} predictions · before against after, paired (positive change = improved)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike
 from calibrant.core.inputs import check_names, check_rng
+from calibrant.core.notebook import notebook_html
 from calibrant.core.results import Record, Result, format_value
 from calibrant.regression import nulls
 from calibrant.regression._inputs import check_levels, check_share
@@ -108,12 +108,7 @@ class RegressionEvaluation(Record):
 
     def _repr_html_(self) -> str:
         head, *body = self._cells()
-
-        def line(row: tuple[str, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
-
-        table = line(head, "th") + "".join(line(row, "td") for row in body)
-        return f"<p>{escape(self.headline)}</p><table>{table}</table><p><b>Verdict:</b> {escape(self.verdict)}</p>"
+        return notebook_html(self.headline, self.verdict, head, body)
 
 
 def _cells(r: Result) -> tuple[str, ...]:
