@@ -26,7 +26,7 @@ __all__ = ["ENGINES", "evaluate_files", "evaluate_paths", "expand", "is_many", "
 #: Suffixes that are scanned in place.
 _TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
 #: Rows of a block when slices are asked for.
-BLOCK_ROWS = 1 << 24
+BLOCK_ROWS = 1 << 23
 ENGINES = ("auto", "polars", "duckdb", "spark")
 
 
