@@ -7,8 +7,8 @@ import pytest
 
 from calibrant.core.inputs import check_forecast
 from calibrant.studies import coverage
-from calibrant.studies.coverage import MODELS, draw, draw_classes, is_size, truths
 from calibrant.studies.arrays import build
+from calibrant.studies.coverage import MODELS, draw, draw_classes, is_size, truths
 
 
 def test_truths_are_what_large_samples_show():
@@ -38,8 +38,24 @@ def test_the_study_counts(monkeypatch):
     names = {(row["what"], row["name"]) for row in result.rows}
     assert {("interval", name) for name in room.INTERVALS} <= names
     assert {("test", name) for name in room.TESTS} <= names
-    assert all(row["samples"] == (4 if row["what"] == "interval" else 2) for row in result.rows)
+    assert all(row["samples"] == 4 for row in result.rows)
     assert all(0 <= row["rate"] <= 100 for row in result.rows)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.03, 0.05])
+def test_the_upper_limit_decides_the_equivalence_test(epsilon):
+    """The simulation uses the limit instead of twenty bisections: same decision, but for the random draws."""
+    import sys
+
+    from calibrant.inference import equivalence_test
+
+    room = sys.modules["calibrant.studies.coverage"]
+    rng = np.random.default_rng(3)
+    p, law, _ = draw("mild", 3000, rng)
+    y = draw_classes(law, rng)
+    upper = room._upper(y, p, np.random.default_rng(0))
+    if abs(upper - epsilon) > 0.001:
+        assert (upper < epsilon) == (equivalence_test(y, p, epsilon=epsilon, rng=0).pvalue <= 0.05)
 
 
 @pytest.mark.slow

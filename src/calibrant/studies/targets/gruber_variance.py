@@ -9,6 +9,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,10 +63,17 @@ def _notes(name: str, flaw: str, quick: bool) -> tuple[str, ...]:
 
 
 def _both(quick: bool, data: Path | None, rng: RNG, seeds: int = 5, every: int = 250) -> dict[Protocol, Curves]:
-    """Run the published and the standardised protocol."""
+    """Run the published and the standardised protocol; the same integer seed is run once for all targets."""
+    return (_kept if isinstance(rng, int) else _run)(quick, data, rng, seeds, every)
+
+
+def _run(quick: bool, data: Path | None, rng: RNG, seeds: int, every: int) -> dict[Protocol, Curves]:
     count = min(seeds, 2) if quick else seeds
     protocols: tuple[Protocol, Protocol] = ("raw", "standardised")
     return {kind: residential(data, protocol=kind, seeds=count, every=every, rng=rng) for kind in protocols}
+
+
+_kept = lru_cache(maxsize=8)(_run)
 
 
 def _falls(values: list[float]) -> bool:
