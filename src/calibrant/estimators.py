@@ -310,7 +310,7 @@ class Local(Estimator):
 
 @dataclass(frozen=True)
 class Isotonic(Estimator):
-    """Distance to the isotonic (CORP) recalibration curve found by pooling adjacent violators (Dimitriadis et al. 2021)."""
+    """Distance to the isotonic (CORP) curve found by pooling adjacent violators (Dimitriadis et al. 2021)."""
 
     def table_power(self, table: Table, norm: float) -> Floats:
         """Return the mean p-th power of |s − isotonic frequency|."""

@@ -12,7 +12,8 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
 @click.command(
     "evaluate",
     epilog="Examples: calibrant evaluate preds.npz · calibrant evaluate preds.csv --measure ks --view top-2 · "
-    "calibrant evaluate preds.parquet --by day --json · calibrant evaluate 'logs/*.parquet' --engine polars --by model,day",
+    "calibrant evaluate preds.parquet --by day --json · "
+    "calibrant evaluate 'logs/*.parquet' --engine polars --by model,day",
 )
 @click.argument("file", type=click.Path())
 @click.option(

@@ -24,11 +24,11 @@ class Recipe:
 
     def fill(self, forecast: Forecast) -> Any:
         """Return the state of these predictions."""
-        raise TypeError(f"{type(self).__name__} defines no state")
+        raise TypeError(f"{type(self).__name__} defines no state for {forecast.caller}")
 
     def finish(self, state: Any) -> Any:
         """Return the value of a state."""
-        raise TypeError(f"{type(self).__name__} defines no value")
+        raise TypeError(f"{type(self).__name__} defines no value of a {type(state).__name__}")
 
     def value(self, forecast: Forecast) -> float:
         """Return the value of these predictions."""
@@ -76,11 +76,11 @@ class Measure:
     def build(self, **params: Any) -> Recipe:
         """Return the recipe for these parameters; unknown ones are refused by name."""
         known = self.parameters()
-        for key in params:
+        for key, given in params.items():
             if key not in known:
                 allowed = ", ".join(known) or "none"
                 raise input_error(
-                    key, self.name, f"be a parameter of this measure ({allowed})", f"{key}={params[key]!r}", "drop it"
+                    key, self.name, f"be a parameter of this measure ({allowed})", f"{key}={given!r}", "drop it"
                 )
         return self.recipe(**params)
 
