@@ -130,7 +130,7 @@ def test_result_objects():
     found = calibrant.evaluate(y, p, rng=0, n_resamples=50)
     assert found.n == 300
     assert found.to_frame().shape[0] == len(found.results)
-    assert "<table>" in found._repr_html_()
+    assert "<table" in found._repr_html_()
     with pytest.raises(KeyError, match="ece"):
         found["nonsense"]
 

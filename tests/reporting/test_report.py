@@ -201,6 +201,24 @@ def test_tiny_binary_pairs_and_weights_make_a_page() -> None:
     assert calibrant.report([0, 0], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], n_resamples=10).html
 
 
+def test_odd_slices() -> None:
+    rng = np.random.default_rng(1)
+    y, p = rng.integers(0, 2, 600), rng.uniform(size=600)
+    by = {"id": np.arange(600) % 300, "gap": np.array([None, "a"], dtype=object)[y]}
+    rows = calibrant.report(y, p, by=by, league=False, n_resamples=5).summary["slices"]
+    assert [row["name"] for row in rows if row["column"] == "gap"] == ["None", "a"]
+    assert sum(row["column"] == "id" for row in rows) == 200
+    with pytest.raises(ValueError, match="one value per row"):
+        calibrant.report(y, p, by={"id": [1, 2]}, league=False, n_resamples=5)
+
+
+def test_pairs_before_and_after() -> None:
+    rng = np.random.default_rng(1)
+    score = rng.uniform(0.5, 1, 400)
+    page = calibrant.report(rng.uniform(size=400) < score**2, score, pairs=True, after=score**2, n_resamples=10)
+    assert page.summary["views_after"][0].error(15) < page.summary["views"][0].error(15)
+
+
 def test_regression_numbers_are_the_library() -> None:
     from calibrant import regression
 

@@ -86,7 +86,11 @@ def report(
     columns = {name: to_array(values, name, "report") for name, values in (by or {}).items()}
     repaired = None
     if after is not None:
-        repaired = check_forecast(y_true, after, caller="report", sample_weight=sample_weight, classes=classes)
+        repaired = (
+            check_pairs(y_true, after, caller="report", sample_weight=sample_weight)
+            if pairs
+            else check_forecast(y_true, after, caller="report", sample_weight=sample_weight, classes=classes)
+        )
     page = report_forecast(
         forecast,
         after=repaired,

@@ -16,6 +16,7 @@ from calibrant.core.declare import Measure, lookup
 from calibrant.core.inputs import Forecast
 from calibrant.core.results import Result
 from calibrant.core.tables import Table, value_table
+from calibrant.errors import input_error
 from calibrant.inference import wording
 from calibrant.inference.bias import _bias
 from calibrant.inference.comparison import compare_forecasts
@@ -28,6 +29,8 @@ from calibrant.views import ClassK, Classwise, TopLabel, WithinTopR
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
+#: Slices of one column, the largest ones.
+MOST_SLICES = 200
 CONVENTIONS = (
     "Bins are (lo, hi], the first closed; ties of the top label go to the lowest index; sums are float64. "
     "'If calibrated' draws labels from the forecasts themselves."
@@ -81,7 +84,9 @@ def summarize(
     first, repaired = summary["views"][0], summary["views_after"][0] if after is not None else None
     summary["reliability"] = figures.reliability(repaired or first, 15, first if repaired else None)
     if after is not None:
-        comparison = compare_forecasts(forecast, after, injective=bool((repair or {}).get("injective")), level=level)
+        names = None if forecast.has_vectors else ["brier@top-1", "ece", "ks", "mmce"]  # what pairs can tell
+        injective = bool((repair or {}).get("injective"))
+        comparison = compare_forecasts(forecast, after, measures=names, injective=injective, level=level)
         summary["comparison"] = {
             "verdict": comparison.verdict,
             "rows": [list(wording.comparison_cells(result)) for result in comparison.results],
@@ -226,7 +231,14 @@ def _slices(forecast: Forecast, by: Mapping[str, ArrayLike] | None, n_resamples:
     rows: list[dict[str, Any]] = []
     for column, values in by.items():
         array = np.asarray(values)
-        for name in np.unique(array)[:200]:
+        if len(array) != forecast.n:
+            raise input_error("by", "report", f"have one value per row ({forecast.n})", f"{len(array)} for {column!r}",
+                              "give whole columns")
+        if array.dtype == object:
+            array = array.astype(str)
+        names, sizes = np.unique(array, return_counts=True)
+        largest = np.sort(np.argsort(-sizes, kind="stable")[:MOST_SLICES])
+        for name in names[largest]:
             part = forecast.take(np.flatnonzero(array == name))
             recipe = KS.build()
             value = recipe.value(part)
@@ -247,9 +259,9 @@ def _slices(forecast: Forecast, by: Mapping[str, ArrayLike] | None, n_resamples:
     if rows:
         for row, corrected in zip(rows, holm(np.array([row["pvalue"] for row in rows])), strict=True):
             row["corrected"] = float(corrected)
-    largest = max((abs(row["lean"]) for row in rows), default=0.0) or 1.0
+    widest = max((abs(row["lean"]) for row in rows), default=0.0) or 1.0
     for row in rows:
-        row["heat"] = row["lean"] / largest
+        row["heat"] = row["lean"] / widest
     return rows
 
 
