@@ -192,13 +192,18 @@ class Crossing:
         return part.set_params(**options)
 
     def floor(self, rows: Any, weights: Floats) -> float:
-        """The fitted floor of these rows; 0 when no exact zero occurs."""
+        """The fitted floor of these rows, 0 when no exact zero occurs.
+
+        It expects at least half an event among the zeros (at most two rows' worth): none so far does not mean never.
+        """
         from calibrant.calibrators.temperature import TemperatureScaling
 
         part = self.scores.rows(rows)
         if self.space == "logit" or not part.zeros()[0]:
             return 0.0
-        return TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=weights).floor_
+        fitted = TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=weights).floor_
+        zeros = float(weights @ (part.matrix == 0).mean(axis=1))
+        return max(fitted, min(0.5 / zeros, 2.0 / float(weights.sum()), 0.5))
 
     def fit(self, entry: Entry, rows: Any, weights: Floats, floor: float) -> Calibrator:
         """Fit one candidate on some rows."""

@@ -84,10 +84,9 @@ class AutoCalibrator(Calibrator):
     order-preserving (0.3) and the rest, so that few rows do not choose at random. The mixture is then scored on rows
     that neither members nor weights have seen: with gain g and standard error s over doing nothing it gets
     the share 1 − (0.8·s/g)² (positive-part shrinkage), all of it from g = 4s on, and the input the rest; nothing
-    changes when g ≤ 0.8·s. Where a
-    true class had probability 0, the input with its zeros lifted takes that place. Without mixture the
-    one-standard-error rule decides [2]_: the simplest method whose paired difference to the best is within noise.
-    The floor under exact zeros is fitted once per fold and shared.
+    changes when g ≤ 0.8·s. Where a true class had probability 0, the input with its zeros lifted takes that place.
+    Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
+    is within noise. The floor under exact zeros is fitted once per fold, expects at least half an event, and is shared.
     Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part
     in the league; the final map is fitted on all rows.
 
