@@ -9,7 +9,15 @@ import pytest
 from helpers import ROOT
 
 PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("start", "measures", "inference", "calibrators", "regression"))]
-WRITTEN = ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("**/*.md")))]
+WRITTEN = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(
+        page.relative_to(ROOT).as_posix()
+        for part in (".", "guide", "reference", "tables")
+        for page in sorted((ROOT / "docs" / part).glob("*.md"))
+    ),
+]
 
 
 def test_all_sessions_are_run_here(consoles):
