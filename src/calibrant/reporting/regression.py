@@ -142,7 +142,7 @@ def variance_figure(table: VarianceTable) -> str:
     seen = error > math.sqrt(np.finfo(float).tiny) * 2
     values = np.log10(np.concatenate([spread, error[seen]]))
     low, high = float(values.min()) - 0.08, float(values.max()) + 0.08
-    axes = Axes(52, 10, 320, 320, (low, high), (low, high))
+    axes = Axes(92, 10, 300, 300, (low, high), (low, high))
     ticks = _log_ticks(low, high)
     parts = [
         axes.frame(
@@ -165,7 +165,7 @@ def variance_figure(table: VarianceTable) -> str:
             )
         )
     description = "Root mean squared error of each range of the predicted standard deviation; calibrated: the diagonal."
-    return figure(390, 376, "Variance against error", description, parts)
+    return figure(490, 356, "Variance against error", description, parts)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

@@ -73,6 +73,7 @@ def summarize(
         "bin_counts": list(BIN_COUNTS),
         "ks": _cumulative(forecast, after),
         "classes": classes,
+        "digits": 2 if len(classes) <= 100 else 3,
         "classes_drawn": sum(row["drawn"] for row in classes),
         "slices": _slices(forecast, by, n_resamples, rng),
         "size": _size_note(forecast, evaluation),
