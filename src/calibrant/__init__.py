@@ -46,7 +46,7 @@ _ROOMS = (
     "torch",
     "views",
 )
-__all__ = [*_HOMES, *_ROOMS, "__version__"]
+__all__ = [*_HOMES, *_ROOMS, "__version__"]  # noqa: PLE0604 -- the one list
 
 
 def __getattr__(name: str) -> Any:
