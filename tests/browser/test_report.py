@@ -134,6 +134,24 @@ def test_isotonic_overlay(plain: Path, open_page: Any) -> None:
     assert heights == sorted(heights, reverse=True)
 
 
+def test_log_odds_axes_spread_the_ends(plain: Path, open_page: Any) -> None:
+    page, seen = open_page(plain)
+
+    def places() -> np.ndarray[Any, Any]:
+        return np.array([float(c.get_attribute("cx")) for c in page.locator("#reliability circle").all()])
+
+    score = (places() - 52) / 320
+    value = shown(page)
+    page.check("#odds")
+    expected = 52 + 320 * (0.5 + 0.5 * np.log(score / (1 - score)) / np.log(999))
+    np.testing.assert_allclose(places(), expected, atol=0.05)
+    assert shown(page) == value
+    assert "99.9" in page.locator("#reliability g.live text.tick").all_text_contents()
+    page.uncheck("#odds")
+    np.testing.assert_allclose((places() - 52) / 320, score)
+    assert seen.errors == []
+
+
 def test_tables_sort(plain: Path, open_page: Any) -> None:
     page, _ = open_page(plain)
     rows = page.locator("#classes tbody tr")
@@ -218,10 +236,10 @@ def test_prints_with_all_sections(plain: Path, open_page: Any) -> None:
 def test_keyboard_alone(repaired: Path, open_page: Any) -> None:
     page, _ = open_page(repaired)
     reached = []
-    for _ in range(6):
+    for _ in range(7):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id"))
-    assert [name for name in reached if name] == ["view", "bins", "isotonic", "toggle"]
+    assert [name for name in reached if name] == ["view", "bins", "isotonic", "odds", "toggle"]
     page.focus("#bins")
     before = page.locator("#bincount").inner_text()
     page.keyboard.press("ArrowRight")

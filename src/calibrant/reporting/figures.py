@@ -22,7 +22,7 @@ def reliability_body(cells: ViewCells, n_bins: int, before: ViewCells | None = N
     The script draws the same shapes for other bins and views; what it replaces is marked ``drawn``.
     """
     axes = Axes(52, 10, 320, 320, (0, 1), (0, 1))
-    frame = [axes.frame(_TICKS, _TICKS, f"{cells.label}, %", "how often it happens, %")]
+    frame = [tag("g", axes.frame(_TICKS, _TICKS, f"{cells.label}, %", "how often it happens, %"), class_="frame")]
     frame.append(text("rows", 46, 406, class_="tick", text_anchor="end"))
     w, ws, _, noise = cells.rebin(n_bins)
     kept, largest = np.flatnonzero(w), w.max()

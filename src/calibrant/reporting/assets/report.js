@@ -4,8 +4,14 @@
   function byId(name) { return document.getElementById(name); }
   var svg = byId("reliability"), view = byId("view"), pick = byId("class"), slider = byId("bins"), curve = byId("isotonic");
   var showAfter = data.after.length > 0, LEFT = 52, TOP = 10, SIZE = 320, NS = "http://www.w3.org/2000/svg", layer = null;
-  function X(v) { return LEFT + SIZE * v; }
-  function Y(v) { return TOP + SIZE * (1 - v); }
+  var odds = byId("odds"), END = 0.001;
+  function at(v) {
+    if (!odds.checked) return v;
+    v = Math.min(1 - END, Math.max(END, v));
+    return 0.5 + 0.5 * Math.log(v / (1 - v)) / Math.log((1 - END) / END);
+  }
+  function X(v) { return LEFT + SIZE * at(v); }
+  function Y(v) { return TOP + SIZE * (1 - at(v)); }
   function el(name, attrs, parent, text) {
     var node = document.createElementNS(NS, name);
     for (var key in attrs) node.setAttribute(key, attrs[key]);
@@ -73,20 +79,27 @@
     });
   }
   function draw() {
-    var oneClass = view.value === "class", m = data.bins[+slider.value], at = +(oneClass ? pick : view).value;
+    var oneClass = view.value === "class", m = data.bins[+slider.value], chosen = +(oneClass ? pick : view).value;
     if (pick) pick.disabled = !oneClass;
-    var before = data.views[at], after = showAfter ? data.after[at] : null, cells = after || before, main = rebin(cells, m);
+    var before = data.views[chosen], after = showAfter ? data.after[chosen] : null, cells = after || before, main = rebin(cells, m);
     if (!layer) {
       Array.prototype.slice.call(svg.querySelectorAll(".drawn")).forEach(function (n) { n.remove(); });
       layer = el("g", { "class": "live" }, svg);
     }
     layer.textContent = "";
+    svg.classList.toggle("odds", odds.checked);
+    if (odds.checked) [0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999].forEach(function (v) {
+      el("line", { x1: X(v), x2: X(v), y1: TOP, y2: TOP + SIZE, "class": "grid" }, layer);
+      el("line", { x1: LEFT, x2: LEFT + SIZE, y1: Y(v), y2: Y(v), "class": "grid" }, layer);
+      el("text", { x: X(v), y: TOP + SIZE + 14, "class": "tick", "text-anchor": "middle" }, layer, +(100 * v).toFixed(1));
+      el("text", { x: LEFT - 6, y: Y(v) + 4, "class": "tick", "text-anchor": "end" }, layer, +(100 * v).toFixed(1));
+    });
     var up = [], down = [], most = Math.max.apply(null, main.map(function (b) { return b.w; }));
     main.forEach(function (b, i) {
       if (!b.w) return;
       var s = b.s / b.w, span = band(b), h = 36 * b.w / most;
       up.push(X(s) + "," + Y(span[1])); down.unshift(X(s) + "," + Y(span[0]));
-      el("rect", { x: X(i / m) + 0.5, y: 410 - h, width: Math.max(SIZE / m - 1, 0.5), height: Math.max(h, 0.5), "class": "count" }, layer);
+      el("rect", { x: X(i / m) + 0.5, y: 410 - h, width: Math.max(X((i + 1) / m) - X(i / m) - 1, 0.5), height: Math.max(h, 0.5), "class": "count" }, layer);
     });
     if (up.length > 1) el("polygon", { points: up.concat(down).join(" "), "class": "band" }, layer);
     el("line", { x1: X(0), y1: Y(0), x2: X(1), y2: Y(1), "class": "diagonal" }, layer);
@@ -111,6 +124,7 @@
   if (pick) pick.addEventListener("change", draw);
   slider.addEventListener("input", draw);
   curve.addEventListener("change", draw);
+  odds.addEventListener("change", draw);
   var toggle = byId("toggle");
   if (toggle) toggle.addEventListener("click", function () {
     showAfter = !showAfter;
