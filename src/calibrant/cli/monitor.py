@@ -28,9 +28,10 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
 @click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
 @click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the window's p-value.")
+@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write the course of the watch as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @file_options
-def command(store: str, file: str | None, *, as_json: bool, **options: Any) -> None:
+def command(store: str, file: str | None, *, as_json: bool, page: str | None, **options: Any) -> None:
     """Add the predictions in FILE to STORE as one day; exit 3 when calibration has broken."""
     from calibrant.engines.monitor import monitor
     from calibrant.engines.paths import summarize_any
@@ -46,6 +47,10 @@ def command(store: str, file: str | None, *, as_json: bool, **options: Any) -> N
         )
         name = name or Path(file).stem
     report = monitor(store, summary, name=name, rng=seed, **options)
+    if page is not None:
+        from calibrant.reporting.monitoring import report_monitor
+
+        report_monitor(report).save(page)
     if as_json:
         emit_json(report.to_dict())
     else:
