@@ -124,7 +124,7 @@ def comparison_cells(result: Difference) -> tuple[str, ...]:
         low, high = result.interval.low, result.interval.high
         interval = f"{100 * low:+.2f} – {100 * high:+.2f}" if percent else f"{low:+.4g} – {high:+.4g}"
     pvalue = "–" if result.pvalue is None else "< 0.001" if result.pvalue < 0.001 else f"{result.pvalue:.3f}"
-    change = f"{100 * result.change:+.2f}" if percent else f"{result.change:+.4g}"
+    change = f"{round(100 * result.change, 2) + 0.0:+.2f}" if percent else f"{result.change + 0.0:+.4g}"
     note = "= change of the calibration error" if result.exact else ""
     before, after = (number(v, percent=percent) for v in (result.before, result.after))
     return result.name, before, after, change, interval, pvalue, note
