@@ -13,6 +13,8 @@ __all__ = ["draw_panels", "panels_svg"]
 
 #: Largest number of panels side by side.
 _COLUMNS = 3
+#: No date and no address in an SVG: the same curves give the same bytes.
+PLAIN = {"Date": None, "Creator": None}
 
 
 def _figure(curves: dict[str, dict[str, list[float]]], title: str) -> Any:
@@ -38,7 +40,7 @@ def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: st
     """
     figure = _figure(curves, title)
     aside = path.with_name(f"{path.stem}.part{path.suffix}")
-    figure.savefig(aside, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.savefig(aside, metadata=PLAIN if path.suffix == ".svg" else None)
     aside.replace(path)
     return path
 
@@ -46,7 +48,7 @@ def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: st
 def panels_svg(curves: dict[str, dict[str, list[float]]]) -> str:
     """Return the figure as an SVG element for an HTML page."""
     text = io.StringIO()
-    _figure(curves, "").savefig(text, format="svg", metadata={"Date": None})
+    _figure(curves, "").savefig(text, format="svg", metadata=PLAIN)
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
