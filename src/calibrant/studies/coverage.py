@@ -252,12 +252,12 @@ def _collect(found: list[Row]) -> list[Row]:
     rows = []
     for (what, name, model, n), (samples, hits, below, above, width) in sums.items():
         line: Row = {"what": what, "name": name, "model": model, "n": n, "samples": int(samples)}
-        line["rate"] = round(100 * hits / samples, 2)
+        line["rate"] = round(float(100 * hits / samples), 2)
         if what == "interval":
             line |= {
-                "below": round(100 * below / samples, 2),
-                "above": round(100 * above / samples, 2),
-                "width": width / samples,
+                "below": round(float(100 * below / samples), 2),
+                "above": round(float(100 * above / samples), 2),
+                "width": float(width / samples),
             }
         else:
             line["means"] = "size" if is_size(line) else "power"
