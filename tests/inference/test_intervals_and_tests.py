@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.core.shares import wilson
 from calibrant.errors import CoverageWarning, InputError
 from calibrant.inference import (
     classwise_tests,
@@ -19,7 +20,7 @@ from calibrant.inference import (
     smallest_n,
     spiegelhalter_test,
 )
-from calibrant.inference.intervals import Moments, mean_ends, wilson
+from calibrant.inference.means import Moments, mean_ends
 from calibrant.inference.tests import brownian_excursion
 
 

@@ -16,7 +16,8 @@ from calibrant.core.results import Difference, Interval, Record
 from calibrant.errors import input_error
 from calibrant.estimators import check_counts
 from calibrant.inference import wording
-from calibrant.inference.intervals import _clusters, mean_ends, mean_moments
+from calibrant.inference.intervals import _clusters
+from calibrant.inference.means import mean_ends, mean_moments
 from calibrant.metrics.recipes import MeanScore
 
 SCHEMA = 1

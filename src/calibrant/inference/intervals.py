@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from calibrant.core.tables import Pairs
 from calibrant.errors import CoverageWarning, input_error
 from calibrant.estimators import Binned, Cumulative, Kernel, check_counts
 from calibrant.inference.gaussian import CellSums, cell_sums, draw_noise
+from calibrant.inference.means import bca_ends, mean_ends, mean_moments
 from calibrant.metrics.recipes import CalibrationError, MeanScore
 from calibrant.views import Classwise, Pooled
 
@@ -198,7 +198,7 @@ def _score_interval(
             return None
         low, high = (float(end) for end in wilson(value, n, level))
     elif method == "bca":
-        low, high = _bca(rows, forecast.weights, clusters, level, n_resamples, rng)
+        low, high = bca_ends(rows, forecast.weights, clusters, level, n_resamples, rng)
     elif method in ("normal", "hall"):
         moments = mean_moments(rows, forecast.weights, clusters)
         low, high = mean_ends(moments, level, skew=method == "hall")
@@ -209,92 +209,6 @@ def _score_interval(
         low, high = (recipe.link(max(end, floor)) for end in (low, high))
     smallest, largest = measure.range
     return Interval(value, max(low, smallest), min(high, largest), level, method, forecast.n)
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """A mean, its standard error, the skewness of what is summed, and how many summands there are."""
-
-    mean: float
-    error: float
-    skewness: float
-    count: float
-
-
-def mean_moments(x: Floats, weights: Floats | None, clusters: Floats | None) -> Moments:
-    """Return the moments of a (weighted) mean; with clusters, whole clusters are the summands."""
-    w = np.ones(len(x)) if weights is None else weights
-    total = float(w.sum())
-    mean = float((w * x).sum()) / total
-    centred = x - mean
-    if clusters is None:
-        count = total
-        second, third = float((w * centred**2).sum()) / total, float((w * centred**3).sum()) / total
-        error = math.sqrt(second / max(total - 1.0, 1.0))
-    else:
-        sums = np.bincount(clusters, w * centred)
-        count = float(len(sums))
-        second, third = float((sums**2).mean()), float((sums**3).mean())
-        error = math.sqrt(second * count * count / max(count - 1.0, 1.0)) / total
-    return Moments(mean, error, third / second**1.5 if second > 0 else 0.0, count)
-
-
-def mean_ends(moments: Moments, level: float, *, skew: bool) -> tuple[float, float]:
-    """Return the ends for a mean: t theory, optionally corrected for skewness.
-
-    References
-    ----------
-    [1] Hall (1992), On the removal of skewness by transformation, JRSS B 54, eq. (2.3).
-    """
-    z = _t_quantile(0.5 + level / 2, moments.count - 1.0)
-    step = moments.skewness / math.sqrt(moments.count)
-    if not skew or abs(step) < 1e-9:
-        return moments.mean - z * moments.error, moments.mean + z * moments.error
-
-    def inverse(q: float) -> float:  # [1] eq. (2.3) solved for the statistic
-        return 3.0 / step * (float(np.cbrt(1.0 + step * (q - step / 6.0))) - 1.0)
-
-    return moments.mean - inverse(z) * moments.error, moments.mean - inverse(-z) * moments.error
-
-
-def _t_quantile(q: float, freedom: float) -> float:
-    if freedom > 2000:
-        return normal_quantile(q)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(max(freedom, 1.0), q))
-
-
-def _bca(
-    x: Floats,
-    weights: Floats | None,
-    clusters: Floats | None,
-    level: float,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> tuple[float, float]:
-    """Bias-corrected and accelerated bootstrap of a mean (Efron 1987), whole clusters at a time."""
-    from scipy.special import ndtr, ndtri
-
-    w = np.ones(len(x)) if weights is None else weights
-    groups = np.arange(len(x)) if clusters is None else clusters
-    sums, sizes = np.bincount(groups, w * x), np.bincount(groups, w)
-    keep = sizes > 0
-    sums, sizes = sums[keep], sizes[keep]
-    value = sums.sum() / sizes.sum()
-    replicates = []
-    for _ in range(n_resamples):
-        drawn = rng.integers(0, len(sums), len(sums))
-        replicates.append(sums[drawn].sum() / sizes[drawn].sum())
-    values = np.sort(replicates)
-    z0 = ndtri(np.clip((values < value).mean(), 1 / (n_resamples + 1), n_resamples / (n_resamples + 1)))
-    influence = (sums - value * sizes) / sizes.mean()
-    a = (influence**3).sum() / (6.0 * (influence**2).sum() ** 1.5)
-    ends = []
-    for q in ((1 - level) / 2, (1 + level) / 2):
-        z = z0 + ndtri(q)
-        ends.append(float(np.quantile(values, ndtr(z0 + z / (1 - a * z)))))
-    return ends[0], ends[1]
 
 
 def bootstrap_interval(
