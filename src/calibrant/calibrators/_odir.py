@@ -26,6 +26,10 @@ FIRST_MU = 1e-2
 #: Values of μ around FIRST_MU, weak and strong.
 WEAKER = (1e-3, 1e-4, 1e-5)
 STRONGER = (1e-1, 1.0, 1e1)
+#: Classes above which cross-validation is not asked: no calibration set determines so many off-diagonal numbers.
+MOST_FREE = 200
+#: The λ reported for W kept diagonal.
+FROZEN = 1e12
 #: Gradient tolerance of the fits inside cross-validation.
 ROUGH = 1e-5
 
@@ -59,6 +63,15 @@ def fit_affine(
     with one_blas_thread() if penalty.size <= DENSE else nullcontext():
         theta, _, converged = minimise(problem, _diagonal_start(x, codes, weights))
     return theta, converged, problem.q
+
+
+def fit_diagonal(x: Floats, codes: Ints, weights: Floats) -> tuple[Floats, bool, Floats]:
+    """Fit [W | b] in the limit λ → ∞: W diagonal; returns as `fit_affine`."""
+    k = x.shape[1]
+    start = np.stack([np.ones(k), np.zeros(k)])
+    problem = Diagonal(x, codes, weights, np.full((2, k), float(weights.sum()) ** -2), start)
+    theta, _, converged = minimise(problem, start)
+    return np.concatenate([np.diag(theta[0]), theta[1][:, None]], axis=1), converged, problem.q
 
 
 def _diagonal_start(x: Floats, codes: Ints, weights: Floats) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
-from calibrant.calibrators._odir import choose_penalty, fit_affine
+from calibrant.calibrators._odir import FROZEN, MOST_FREE, choose_penalty, fit_affine, fit_diagonal
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View, pool_rows
 from calibrant.calibrators.vector import warn_if_doubtful
@@ -56,7 +56,9 @@ class MatrixScaling(Calibrator):
     ridge keeps separable rows finite and vanishes with n). Convex: Newton with a factorised Hessian up
     to 31 classes, preconditioned conjugate gradients above, until every entry of the gradient is below
     1e-8. Cross-validation walks λ from strong to weak with warm starts and stops when it gets worse,
-    then walks μ; the final map is one refit on all rows. Equal rows stay in one fold. Cost O(n·K³) per
+    then walks μ; the final map is one refit on all rows. Above 200 classes it is not asked: W stays
+    diagonal, the limit of a large λ, because no calibration set determines so many numbers. Equal rows
+    stay in one fold. Cost O(n·K³) per
     step up to 31 classes, O(n·K²) per product above.
 
     References
@@ -118,6 +120,9 @@ class MatrixScaling(Calibrator):
         scores, codes, weights = pool_rows(scores, codes, weights)
         x = scores.values()
         k = scores.n_classes
+        if isinstance(self.odir, str) and k > MOST_FREE:
+            self._fit_diagonal(x, codes, weights)
+            return
         if isinstance(self.odir, str):
             n_folds = 5 if k <= 100 else 2  # beyond, every fit has ten thousand numbers or more
             lam, mu, _ = choose_penalty(x, codes, weights, n_folds, self.rng, f"{type(self).__name__}.fit")
@@ -127,6 +132,11 @@ class MatrixScaling(Calibrator):
             lam, mu = (float(value) for value in self.odir)
         self._fit_penalised(x, codes, weights, lam, mu)
 
+    def _fit_diagonal(self, x: Floats, codes: Ints, weights: Floats) -> None:
+        theta, converged, q = fit_diagonal(x, codes, weights)
+        warn_if_doubtful(self.title, converged, q, codes)
+        self.matrix_, self.shift_, self.odir_ = theta[:, :-1].copy(), theta[:, -1].copy(), (FROZEN, 0.0)
+
     def _fit_penalised(self, x: Floats, codes: Ints, weights: Floats, lam: float, mu: float) -> None:
         theta, converged, q = fit_affine(x, codes, weights, lam, mu, self.penalty)
         warn_if_doubtful(self.title, converged, q, codes)
@@ -135,7 +145,9 @@ class MatrixScaling(Calibrator):
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         """Search the floor under a middling penalty; cross-validation follows at the floor found."""
-        if isinstance(self.odir, str):
+        if isinstance(self.odir, str) and scores.n_classes > MOST_FREE:
+            self._fit_diagonal(scores.values(), codes, weights)
+        elif isinstance(self.odir, str):
             scale = (1.0, 1.0) if self.penalty == "sum" else (scores.n_classes * (scores.n_classes - 1.0), 1.0)
             self._fit_penalised(scores.values(), codes, weights, 0.1 * scale[0], 0.01 * scale[1])
         else:

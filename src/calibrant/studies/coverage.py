@@ -226,7 +226,18 @@ def _pvalues(y: Ints, p: Floats, cell: Cell, truth: dict[str, float], rng: np.ra
     # its hypothesis is "the error is at least epsilon": true (at the border) for epsilon = the true error
     epsilon = truth["ks"] if cell["model"] != "calibrated" else 0.03
     found["equivalence"] = 0.0 if _upper(y, p, rng) < epsilon else 1.0
-    return found
+    return found | _peer_pvalues(y, p)
+
+
+def _peer_pvalues(y: Ints, p: Floats) -> dict[str, float]:
+    """Return the p-values of another library's tests on the same top-label pairs, if it is installed."""
+    try:
+        from mapie.metrics import calibration as peer
+    except ImportError:
+        return {}
+    hit, score = (p.argmax(axis=1) == y).astype(int), p.max(axis=1)
+    tests = {"ks": "kolmogorov_smirnov", "kuiper": "kuiper", "spiegelhalter": "spiegelhalter"}
+    return {f"MAPIE {name}": float(getattr(peer, f"{test}_p_value")(hit, score)) for name, test in tests.items()}
 
 
 def _upper(y: Ints, p: Floats, rng: np.random.Generator) -> float:
