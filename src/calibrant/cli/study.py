@@ -38,6 +38,7 @@ FREE = ("estimator-bias", "label-noise", "coverage")
     help="Folder for Parquet, CSV, JSON and figure, and for checkpoints: a study that was stopped goes on there.",
 )
 @click.option("--repeats", type=click.IntRange(1), help="Random draws [default: as in the papers].")
+@click.option("--sizes", metavar="N,…", help="Rows of a sample, comma-separated (coverage only).")
 @click.option("--quick", is_flag=True, help="Few draws; under a minute.")
 @click.option("--jobs", type=click.IntRange(0), default=0, help="Processes [default: one per core].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed gives the same table.")
@@ -54,6 +55,7 @@ def command(
     file: str | None,
     out: Path | None,
     repeats: int | None,
+    sizes: str | None,
     quick: bool,
     jobs: int,
     seed: int,
@@ -67,6 +69,10 @@ def command(
     of calibration rows; bins; temperature; estimator-bias against a known truth; label-noise; resolution: which ECE
     these rows can resolve; coverage of our intervals and size of our tests.
     """
+    if sizes is not None and name != "coverage":
+        raise click.UsageError("--sizes goes with the study coverage")
+    if sizes is not None and not all(part.strip().isdigit() for part in sizes.split(",")):
+        raise click.UsageError(f"--sizes takes whole numbers separated by commas, not {sizes!r}")
     if file is None and name not in FREE:
         raise click.UsageError(f"study {name} needs a FILE of predictions")
     with _bar(name) as tell:
@@ -77,6 +83,7 @@ def command(
             repeats,
             quick,
             {
+                **({"sizes": [int(part) for part in sizes.split(",")]} if sizes else {}),
                 "seed": seed,
                 "folder": out,
                 "jobs": 1 if quick else jobs,
@@ -93,6 +100,7 @@ def command(
         from calibrant.studies.writing import study_page
 
         line = f"calibrant study {name}{' ' + file if file else ''}{f' --repeats {repeats}' if repeats else ''}"
+        line += f" --sizes {sizes}" if sizes else ""
         write_text(page, study_page(result, line + (" --quick" if quick else "")))
     if as_json:
         emit_json(result.to_dict())
