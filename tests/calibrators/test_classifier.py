@@ -142,3 +142,20 @@ def test_simplex_solvers_agree():
         value = 0.5 * exact @ gram @ exact - linear @ exact
         for w in rng.dirichlet(np.ones(m), 300):
             assert value <= 0.5 * w @ gram @ w - linear @ w + 1e-10
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e13, 1e120])
+def test_simplex_weights_do_not_depend_on_the_size_of_the_loss(size):
+    from calibrant.calibrators import _simplex
+
+    gram, linear = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, 0.3], [0.1, 0.3, 1.5]]), np.array([0.3, 0.9, 0.1])
+    assert _simplex.quadratic(size * gram, size * linear) == pytest.approx(_simplex.quadratic(gram, linear), abs=1e-12)
+
+
+def test_mixture_weights_with_a_forecast_that_calls_the_truth_impossible():
+    from calibrant.calibrators import _simplex
+
+    truth = np.array([[1e-60, 0.3, 0.2], [0.9, 0.3, 0.5], [1e-80, 0.5, 0.2]])
+    weights = _simplex.mixture_weights(truth, truth.T @ truth, np.ones(3), "nll")
+    best = min(-np.log(truth @ w).sum() for w in np.random.default_rng(0).dirichlet(np.ones(3), 500))
+    assert -np.log(truth @ weights).sum() <= best + 1e-9

@@ -16,6 +16,8 @@ ENUMERATED = 8
 def quadratic(gram: Floats, linear: Floats) -> Floats:
     """Minimise ½ w'Gw − c'w over w ≥ 0, Σw = 1, exactly (G positive semi-definite)."""
     m = len(linear)
+    size = max(float(np.abs(gram).max()), 1e-300)
+    gram, linear = gram / size, linear / size  # beside the row of ones a very large or small gram would be rank-deficient
     if m <= ENUMERATED:
         supports = [list(s) for size in range(1, m + 1) for s in combinations(range(m), size)]
         found = [w for w in (_on_support(gram, linear, s) for s in supports) if w is not None]
@@ -26,6 +28,8 @@ def quadratic(gram: Floats, linear: Floats) -> Floats:
 def _on_support(gram: Floats, linear: Floats, support: list[int]) -> Floats | None:
     """Stationary point with only these weights free, or None if one of them is negative."""
     m, size = len(linear), len(support)
+    if size == 1:
+        return np.eye(m)[support[0]]
     system = np.zeros((size + 1, size + 1))
     system[:size, :size] = gram[np.ix_(support, support)]
     system[size, :size] = system[:size, size] = 1.0
