@@ -17,7 +17,7 @@ def quadratic(gram: Floats, linear: Floats) -> Floats:
     """Minimise ½ w'Gw − c'w over w ≥ 0, Σw = 1, exactly (G positive semi-definite)."""
     m = len(linear)
     size = max(float(np.abs(gram).max()), 1e-300)
-    gram, linear = gram / size, linear / size  # beside the row of ones a very large or small gram would be rank-deficient
+    gram, linear = gram / size, linear / size  # a system of ones and huge numbers would lose rank
     if m <= ENUMERATED:
         supports = [list(s) for size in range(1, m + 1) for s in combinations(range(m), size)]
         found = [w for w in (_on_support(gram, linear, s) for s in supports) if w is not None]
