@@ -8,7 +8,7 @@ import pytest
 
 from calibrant.core.edges import COARSE, FINE, PARTS, cell_key
 from calibrant.engines.files import Layout
-from calibrant.engines.frames import cell_expression, summarize
+from calibrant.engines.frames import summarize, with_cells
 from calibrant.engines.paths import evaluate_files, evaluate_paths, expand
 from calibrant.engines.summary import Summary
 from calibrant.errors import FileError, InputError, MissingExtraError
@@ -38,8 +38,7 @@ def test_cell_rule_is_the_same_in_the_engine(grid):
         ]
     )
     score = np.clip(score, 0, 1)
-    frame = nw.from_native(pl.DataFrame({"s": score})).select(cell_expression(nw.col("s"), grid).alias("key"))
-    found = frame["key"].to_numpy()
+    found = with_cells(nw.from_native(pl.DataFrame({"__s": score})), grid)["__key"].to_numpy()
     np.testing.assert_array_equal(found, cell_key(score, grid))
     assert found.max() < grid * PARTS
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from calibrant.engines.frames import top_bins, top_table
 from calibrant.engines.summary import Summary
+from calibrant.errors import CalibrantError
 from calibrant.estimators import Binned
 from calibrant.metrics.recipes import CalibrationError
-from calibrant.studies.bench.scale import TASKS, ScaleReport, ScaleRun, _goals, generate
+from calibrant.studies.bench.scale import TASKS, ScaleReport, ScaleRun, _cpu_seconds, _fresh, _goals, _peak_mb, generate
 from calibrant.views import TopLabel
 
 
@@ -44,6 +50,29 @@ def test_goals_are_ratios_of_one_run():
             best[task, rows] = run(task, rows, seconds, 100.0 + rows / 10)
     goals = _goals(best, [10, 1000])
     assert [goal["met"] for goal in goals] == [True, False, True, True]
+    one, two = ("summary, spark local[1]", 8.0), ("summary, spark local[2]", 6.0)
+    with_spark = best | {(task, 1000): run(task, 1000, seconds, 900.0) for task, seconds in (one, two)}
+    assert _goals(with_spark, [10, 1000])[-1]["value"] == 0.75
     report = ScaleReport(tuple(best.values()), goals)
     assert "9.00 (missed)" in str(report)
     assert "| no |" in report.to_markdown()
+
+
+def test_children_count_in_time_and_memory():
+    if not Path("/proc/self/task").exists():
+        pytest.skip("this system does not list processes in /proc")
+    alone = _peak_mb()
+    code = "x = b'x' * (300 << 20); sum(range(3_000_000)); print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.stdout.readline()
+        before = time.process_time()
+        assert _peak_mb() > alone + 250
+        assert _cpu_seconds() > before + 0.03
+    finally:
+        child.communicate(b"\n")
+
+
+def test_a_task_that_fails_says_why(tmp_path):
+    with pytest.raises(CalibrantError, match="scan and sum of 7 rows failed"):
+        _fresh("scan and sum", tmp_path / "none", 7)

@@ -145,3 +145,37 @@ def test_a_killed_worker_changes_nothing_or_fails_clearly(tmp_path, master, surv
     word, n, ece = run.stdout.split()[-3:]
     assert (word, n) == ("rows", "2000")
     assert float.fromhex(ece) == pytest.approx(Summary(3).update(columns["label"], p).measure("ece"), abs=1e-12)
+
+
+OWN = """
+import sys, threading
+from pyspark.sql import SparkSession
+from calibrant.engines.paths import evaluate_paths
+
+def told(name):
+    return SparkSession.getActiveSession().conf.get(name)
+
+if sys.argv[2] == "theirs":
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+evaluate_paths(sys.argv[1], "spark", master="local[1]")
+worker = threading.Thread(target=evaluate_paths, args=(sys.argv[1], "spark"), kwargs={"master": "local[1]"})
+worker.start()
+worker.join()
+print(told("spark.sql.shuffle.partitions"), told("spark.master"))
+"""
+
+
+@pytest.mark.parametrize(("whose", "settings"), [("ours", ["1", "local[1]"]), ("theirs", ["200", "local[2]"])])
+def test_only_a_session_of_our_own_is_set_up(tmp_path, whose, settings):
+    pytest.importorskip("pyspark", reason="pyspark is absent (make test-spark installs it)")
+    pl.DataFrame({"confidence": [0.9, 0.6], "correct": [True, False]}).write_parquet(tmp_path / "a.parquet")
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(OWN), str(tmp_path / "a.parquet"), whose],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.split()[-2:] == settings

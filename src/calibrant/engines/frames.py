@@ -26,28 +26,39 @@ from calibrant.engines.summary import Summary
 from calibrant.errors import InputError, input_error
 from calibrant.views import ClassK, Classwise, Entropy, Pooled, TopLabel, View
 
-__all__ = ["cell_expression", "summarize", "top_bins", "top_table"]
+__all__ = ["summarize", "top_bins", "top_table", "with_cells"]
 
 _KEY, _GROUP = "__key", "__group"
+_CELL, _DEPTH = "__cell", "__depth"
 
 
-def cell_expression(score: nw.Expr, grid: int) -> nw.Expr:
-    """Return the key of each score's cell, as `core.edges.cell_key` does, for any engine.
+def with_cells(frame: Any, grid: int) -> Any:
+    """Add the key of the cell of each score, as `core.edges.cell_key` gives it, on any engine.
 
     ``cell = clip(ceil((s − 2⁻²⁴)·m) − 1, 0, m − 1)``; the first and last cell are split by sixteenths of the
-    octave of s and of 1 − s. Keys fit 32 bits, which halves the time of the group-by.
+    octave of s and of 1 − s. Keys fit 32 bits, which halves the time of the group-by. Every step is a column:
+    Spark writes an expression out wherever it is named, and `clip` and `log` name theirs several times.
     """
-    cell = bin_expression(score, grid)
-    distance = nw.when(cell < 1).then(score).otherwise(1.0 - score)
-    sixteenths = distance.clip(lower_bound=2.0**-80).log() * (16.0 / math.log(2.0))  # no logarithm of 0
-    depth = (sixteenths + (16.0 * 64.0 + 1e-6 + 1.0)).floor().clip(0.0, PARTS - 1.0)
-    part = nw.when(cell < 1).then(depth).otherwise(nw.when(cell > grid - 1.5).then(PARTS - 1.0 - depth).otherwise(0.0))
-    return (cell * float(PARTS) + part).cast(nw.Int32)
+    score, cell, depth = nw.col(rows.SCORE), nw.col(_CELL), nw.col(_DEPTH)
+    frame = _with_places(frame, grid)
+    frame = frame.with_columns(nw.when(cell < 1).then(score).otherwise(1.0 - score).alias(_DEPTH))
+    frame = frame.with_columns(depth.clip(lower_bound=2.0**-80).alias(_DEPTH))  # no logarithm of 0
+    sixteenths = depth.log() * (16.0 / math.log(2.0)) + (16.0 * 64.0 + 1e-6 + 1.0)
+    frame = frame.with_columns(sixteenths.floor().alias(_DEPTH))
+    frame = frame.with_columns(depth.clip(0.0, PARTS - 1.0).alias(_DEPTH))
+    last = nw.when(cell > grid - 1.5).then(PARTS - 1.0 - depth).otherwise(0.0)
+    part = nw.when(cell < 1).then(depth).otherwise(last)
+    return frame.with_columns((cell * float(PARTS) + part).cast(nw.Int32).alias(_KEY))
 
 
-def bin_expression(score: nw.Expr, m: int) -> nw.Expr:
-    """Return the equal-width bin of each score, as a whole float."""
-    return (((score - SLACK) * float(m)).ceil() - 1.0).clip(0.0, m - 1.0)
+def with_bins(frame: Any, m: int) -> Any:
+    """Add the equal-width bin of each score."""
+    return _with_places(frame, m).with_columns(nw.col(_CELL).cast(nw.Int32).alias(_KEY))
+
+
+def _with_places(frame: Any, m: int) -> Any:
+    frame = frame.with_columns((((nw.col(rows.SCORE) - SLACK) * float(m)).ceil() - 1.0).alias(_CELL))
+    return frame.with_columns(nw.col(_CELL).clip(0.0, m - 1.0).alias(_CELL))
 
 
 def summarize(
@@ -168,13 +179,13 @@ def _summarize_columns(
 
 def top_table(frame: Any, layout: Layout | None = None) -> Table:
     """Return the fine top-label cells of a frame and nothing else: one query."""
-    (chunk, prepared) = _one_query(frame, layout, lambda score: cell_expression(score, FINE))
+    (chunk, prepared) = _one_query(frame, layout, lambda pairs: with_cells(pairs, FINE))
     return _table(chunk, FINE, prepared.weighted, TopLabel())
 
 
 def top_bins(frame: Any, n_bins: int = 15, layout: Layout | None = None) -> Bins:
     """Return the top-label bins of a frame and nothing else: what the ECE alone needs, one query."""
-    chunk, prepared = _one_query(frame, layout, lambda score: bin_expression(score, n_bins).cast(nw.Int32))
+    chunk, prepared = _one_query(frame, layout, lambda pairs: with_bins(pairs, n_bins))
     out = np.zeros((3, 1, n_bins))
     out[:, 0, chunk[_KEY]] = [chunk["w" if prepared.weighted else "n"], chunk["ws"], chunk["wt"]]
     return Bins(*out)
@@ -183,8 +194,7 @@ def top_bins(frame: Any, n_bins: int = 15, layout: Layout | None = None) -> Bins
 def _one_query(frame: Any, layout: Layout | None, key: Any) -> tuple[dict[str, Array], rows.Rows]:
     table = nw.from_native(frame)
     prepared = rows.prepare(table, find_columns(table.collect_schema(), layout or Layout()), False)
-    keyed = prepared.top(()).with_columns(key(nw.col(rows.SCORE)).alias(_KEY))
-    (result,) = _collect([_aggregate(keyed, [_KEY], prepared.weighted, TopLabel())])
+    (result,) = _collect([_aggregate(key(prepared.top(())), [_KEY], prepared.weighted, TopLabel())])
     return next(iter(_split(result, ())))[1], prepared
 
 
@@ -196,14 +206,15 @@ def _queries(prepared: rows.Rows, model: Summary, by: tuple[str, ...]) -> Iterab
         groups = model.group_count(view) > 1
         grid = model.grid_of(view)
         keys = [*by, *([_GROUP] if groups else []), _KEY]
-        score = nw.col(rows.SCORE)
         yield (
-            _aggregate(long.with_columns(cell_expression(score, grid).alias(_KEY)), keys, prepared.weighted, view),
+            _aggregate(with_cells(long, grid), keys, prepared.weighted, view),
             _reader_of_cells(position, grid, prepared, view),
         )
         for m in model.n_bins:
-            binned = long.with_columns(bin_expression(score, m).cast(nw.Int32).alias(_KEY))
-            yield _aggregate(binned, keys, prepared.weighted, view), _reader_of_bins(position, m, model, prepared, view)
+            yield (
+                _aggregate(with_bins(long, m), keys, prepared.weighted, view),
+                _reader_of_bins(position, m, model, prepared, view),
+            )
 
 
 def _pairs(prepared: rows.Rows, view: View, by: tuple[str, ...]) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,14 +119,44 @@ def _duckdb(files: list[str], kind: str, master: str) -> Any:  # noqa: ARG001 --
     return connection.read_csv(files, delimiter="\t" if kind == "tsv" else ",")
 
 
-def _spark(files: list[str], kind: str, master: str) -> Any:
+def _session(master: str) -> Any:
+    """Return the running Spark session as it is, or start one with settings for its master."""
     sql = require("pyspark.sql", "spark", "--engine spark")
-    session = sql.SparkSession.getActiveSession()
-    if session is None:
-        builder = sql.SparkSession.builder.master(master).appName("calibrant")
-        if master.startswith("local"):  # workers run the same Python as this process
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        session = builder.config("spark.ui.enabled", "false").config("spark.sql.adaptive.enabled", "true").getOrCreate()
+    running = sql.SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    builder = sql.SparkSession.builder
+    if require("pyspark", "spark", "--engine spark").SparkContext._active_spark_context is not None:
+        return builder.getOrCreate()  # another thread's session; options would change it
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    # rows of many columns make methods so long that Java leaves them uncompiled unless told, or unless they are split
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python as this process
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "localhost",
+            "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+            "spark.sql.shuffle.partitions": str(_threads(master)),  # the default, 200, is for clusters
+        }
+    else:
+        settings["spark.sql.codegen.hugeMethodLimit"] = "8000"
+    return builder.master(master).appName("calibrant").config(map=settings).getOrCreate()
+
+
+def _threads(master: str) -> int:
+    """Return the number of threads of a local master: ``local``, ``local[4]``, ``local[*]``, ``local[2,4]``."""
+    inside = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if inside == "*" else int(inside or 1)
+
+
+def _spark(files: list[str], kind: str, master: str) -> Any:
+    session = _session(master)
     paths = [str(Path(name).resolve()) for name in files]
     if kind == "parquet":
         return session.read.parquet(*paths)
@@ -173,13 +204,20 @@ def evaluate_paths(
     3
     """
     frame = open_paths(pattern, engine, master=master)
-    try:
+    with plain_errors(pattern, engine):
         if by and engine in ("auto", "polars"):
             frame = _blocks(*expand(pattern))
         return summarize(frame, layout, by=by, views=views, n_bins=n_bins, strict=strict, normalize=normalize)
+
+
+@contextmanager
+def plain_errors(pattern: str | Path, engine: str) -> Iterator[None]:
+    """Turn any engine's complaint into one clear line: every engine has its own family."""
+    try:
+        yield
     except (CalibrantError, MemoryError):
         raise
-    except Exception as error:  # every engine has its own family; the user needs one line
+    except Exception as error:
         text = " ".join(str(error).split())
         raise FileError(
             f"{pattern} cannot be read with {engine}: {text[:300]}. Hint: check that every file is complete "
