@@ -10,11 +10,13 @@ from sklearn.naive_bayes import GaussianNB
 
 import calibrant
 from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
-from calibrant.calibrators._league import Held, deal
+from calibrant.calibrators._judging import trust
+from calibrant.calibrators._league import Held, deal, default_entries
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
 from calibrant.scores import Brier, Log, ProperScore
+from calibrant.scores.rules import as_score
 from helpers import load_data
 
 COLUMNS = ["method", "cv_score", "gain", "se", "low", "high", "preserves_argmax", "chosen", "weight", "fit_seconds"]
@@ -124,6 +126,49 @@ def test_exact_zeros_are_lifted_by_a_fitted_floor():
     best = -np.log((0.85 * votes + 0.05)[np.arange(1200), y])[600:].mean()
     assert nll(cal.predict_proba(votes[600:]), y[600:]) < best + 0.03
     assert cal.predict_proba(np.eye(3)).min() > 0.005
+
+
+def test_zeros_that_never_came_true_are_lifted_a_little():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 400)
+    p[:80, 2], p[:80, 1] = 0.0, p[:80, 1] + p[:80, 2]
+    y = (rng.random(400)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)  # calibrated, so no zero is ever true
+    cal = AutoCalibrator().fit(p, y)
+    assert 0 < cal.predict_proba([[0.5, 0.5, 0.0]])[0, 2] < 0.01
+    before = -np.log(p[np.arange(400), y]).mean()
+    assert -np.log(cal.predict_proba(p)[np.arange(400), y]).mean() < before + 0.1 / 400
+
+
+def test_evidence_decides_how_much_is_shipped():
+    log = as_score("nll", "test")
+    assert trust(0.015, 9.0, 200, log) == pytest.approx(0.5)  # three nats, whatever the standard error
+    assert trust(0.05, 1.0, 200, log) == pytest.approx(1 / (1 + np.exp(-3.5)))
+    assert trust(-5.0, 1.0, 1e9, log) < 1e-300
+    brier = as_score("brier", "test")
+    assert trust(0.08, 0.1, 200, brier) == 0.0
+    assert trust(0.16, 0.1, 200, brier) == pytest.approx(0.75)
+    assert trust(0.41, 0.1, 200, brier) == 1.0
+
+
+def test_the_field_depends_on_classes_and_rows():
+    def names(*shape):
+        return {entry.name for entry in default_entries(*shape, fast=False)}
+
+    assert "platt" in names(2, 200)
+    assert names(10, 200) >= {"identity", "structured-matrix", "order-preserving"}
+    assert "platt" not in names(10, 200)
+    assert names(10, 1000) - names(10, 999) == {"isotonic"}
+    assert "dirichlet" in names(30, 200)
+    assert "dirichlet" not in names(31, 200)
+
+
+def test_weights_of_any_size_give_one_choice():
+    rng = np.random.default_rng(3)
+    p = rng.uniform(size=600)
+    y = (rng.uniform(size=600) < 0.25 + 0.5 * p).astype(int)
+    whole = AutoCalibrator().fit(p, y).predict_proba(p)
+    shares = AutoCalibrator().fit(p, y, sample_weight=np.full(600, 1 / 600)).predict_proba(p)
+    np.testing.assert_allclose(shares, whole, atol=0.02)
 
 
 def test_saved_loaded_exported(fitted, tmp_path):

@@ -114,6 +114,29 @@ def test_a_row_of_zeros_keeps_its_input():
     np.testing.assert_allclose(bare.predict_proba([[1.0, 0.0, 0.0]]).sum(), 1.0)
 
 
+def test_smooth_curve_by_hand():
+    p, y = [0.1, 0.3, 0.6, 0.8], [0, 0, 1, 1]
+    fitted = IsotonicOneVsRest(smooth=2.0, epsilon=0.0).fit(p, y)  # two stretches: (0 + 2·0.2)/4 and (2 + 2·0.7)/4
+    np.testing.assert_allclose(
+        fitted.predict_proba([0.0, 0.2, 0.45, 0.7, 1.0])[:, 1], [0.1, 0.1, 0.475, 0.85, 0.85], atol=1e-15
+    )
+    twice = IsotonicOneVsRest(smooth=2.0).fit([*p, *p], [*y, *y]).predict_proba(p)
+    weighted = IsotonicOneVsRest(smooth=2.0).fit(p, y, sample_weight=[2.0] * 4).predict_proba(p)
+    np.testing.assert_allclose(twice, weighted, atol=1e-12)
+    with pytest.raises(InputError, match="smooth"):
+        IsotonicOneVsRest(smooth=-1).fit(p, y)
+
+
+def test_smoothing_mends_the_log_score_on_real_logits(cifar):
+    (logits, labels), (new, truth) = cifar["cal"], cifar["test"]
+    bare, smooth = (
+        row(IsotonicOneVsRest(smooth=a).fit(softmax(logits), labels).predict_proba(softmax(new)), truth)
+        for a in (0.0, 1.0)
+    )
+    assert smooth[4] < bare[4] - 0.03  # NLL: no class is called impossible any more
+    assert smooth[0] < 2.0  # ECE %, 4.75 before
+
+
 def test_order_is_kept_on_real_logits(cifar):
     (logits, labels), (new, _) = cifar["cal"], cifar["test"]
     p = softmax(new)

@@ -13,10 +13,13 @@ from calibrant.calibrators._league import LEAST, Entry, Held
 from calibrant.calibrators._mixture import Mixture, drop_small, prior_shares
 from calibrant.scores.rules import Log, ProperScore
 
-#: A mixture with gain g and standard error s over doing nothing gets the share 1 − (CAUTION·s/g)², and all of it when
-#: g is CERTAIN times s.
-CAUTION = 0.8
-CERTAIN = 4.0
+#: Log score: the mixture gets the share 1/(1 + exp((EVIDENCE − e)/SLOPE)), e its held-out log-likelihood ratio to doing
+#: nothing: a pseudo-Bayes factor, tempered because the same rows speak in several folds.
+EVIDENCE, SLOPE = 3.0, 2.0
+#: Other scores: with gain g and standard error s it gets the share 1 − (CAUTION·s/g)², all of it when g is CERTAIN · s.
+CAUTION, CERTAIN = 0.8, 4.0
+#: Nats that lifting exact zeros may cost in all where none of them was the truth so far.
+UNSEEN = 0.1
 #: A mixture trusted less than this is not worth shipping.
 LEAST_TRUST = 0.02
 #: Quantile of the 95 % intervals.
@@ -50,13 +53,23 @@ def uniform_share(truth: Floats, weights: Floats, n_classes: int) -> float:
     return share
 
 
+def trust(gain: float, error: float, rows: float, score: ProperScore) -> float:
+    """Share of the mixture beside doing nothing, by its gain on rows that neither members nor weights have seen."""
+    if isinstance(score, Log):
+        return float(1.0 / (1.0 + np.exp(min((EVIDENCE - rows * gain) / SLOPE, 700.0))))
+    if gain <= CAUTION * error:
+        return 0.0
+    return 1.0 if gain > CERTAIN * error else 1.0 - (CAUTION * error / gain) ** 2
+
+
 def judge(
-    held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool, n_classes: int
+    held: Held, entries: Sequence[Entry], score: ProperScore, *, mixture: bool, n_classes: int, rows: float,
+    zeros: bool,
 ) -> Judgement:
     """Weigh the candidates; `entries` stand simplest first and begin with doing nothing.
 
-    Where the truth had probability 0 the mixture is held against the input with its zeros lifted: the gain of that
-    alone is beyond doubt, but the noise of one infinite score would drown every other gain.
+    Where the input holds exact zeros the mixture is held against the input with its zeros lifted: a class called
+    impossible costs without bound the day it comes, and one such score would drown every other gain.
     """
     losses = row_losses(held, score)
     gains = [held.mean_and_error(losses[0] - rows) for rows in losses]
@@ -64,19 +77,17 @@ def judge(
     single = _simplest(held, losses, best)
     shares, final = np.eye(len(entries))[single], losses[single]
     reference, lift = losses[0], 0.0
-    if mixture and isinstance(score, Log) and (held.truth[:, 0] <= LEAST).any():
-        lift = uniform_share(held.truth[:, 0], held.weights, n_classes)
+    if mixture and isinstance(score, Log) and zeros:
+        seen = bool((held.truth[:, 0] <= LEAST).any())
+        lift = uniform_share(held.truth[:, 0], held.weights, n_classes) if seen else UNSEEN / rows
         reference = -np.log((1 - lift) * held.truth[:, 0] + lift / n_classes)
     if mixture and len(entries) > 1:
         pool = Mixture(held, score, prior_shares(np.array([entry.prior for entry in entries])))
         final = pool.cross_fitted_losses()
-        gain, error = held.mean_and_error(reference - final)
-        trust = 0.0
-        if gain > CAUTION * error:
-            trust = 1.0 if gain > CERTAIN * error else 1.0 - (CAUTION * error / gain) ** 2
+        share = trust(*held.mean_and_error(reference - final), rows, score)
         shares = np.eye(len(entries))[0]
-        if trust >= LEAST_TRUST:
-            shares = trust * drop_small(pool.weights(np.ones(len(held.codes), dtype=bool))) + (1 - trust) * shares
+        if share >= LEAST_TRUST:
+            shares = share * drop_small(pool.weights(np.ones(len(held.codes), dtype=bool))) + (1 - share) * shares
         if shares[0] == 1:
             final = reference
     records = _records(held, entries, losses, gains, shares)
@@ -121,8 +132,10 @@ def _reason(
         return f"{value} {name} [{low}, {high}]"
 
     used = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
-    if used == [0] and lift > 0:
+    if used == [0] and lift > 0 and gain[0] > 0:
         return f"the input with its exact zeros lifted: {change(gain)} against doing nothing; more is within noise"
+    if used == [0] and lift > 0:
+        return "no change but for exact zeros, which are lifted a little: one that comes true costs without bound"
     if used == [0]:
         best = max(range(len(entries)), key=lambda i: gains[i][0])
         if best == 0:

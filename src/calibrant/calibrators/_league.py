@@ -29,8 +29,12 @@ DIRICHLET_CLASSES = 30
 DIRICHLET_WORTH = 5.0
 #: A probability of the truth counts as no less than this.
 LEAST = 1e-15
+#: Largest uniform share put under exact zeros: above, the logarithm is all but linear and maps near T = 1 do not fit.
+MOST_FLOOR = 0.5
+#: Rows from which one smoothed curve per class takes part.
+CURVE_ROWS = 1_000
 #: Shares of the pool before any row is seen; the rest is spread evenly.
-PRIOR_SHARES = {"structured-matrix": 0.5, "order-preserving": 0.3}
+PRIOR_SHARES = {"structured-matrix": 0.4, "order-preserving": 0.25, "platt": 0.15, "identity": 0.15}
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,16 @@ def entry_of(calibrator: Calibrator, n_classes: int, name: str | None = None) ->
     )
 
 
-def default_entries(n_classes: int, *, fast: bool) -> list[Entry]:
-    """Return the methods that earned their place, simplest first."""
+def default_entries(n_classes: int, rows: float, *, fast: bool) -> list[Entry]:
+    """Return the methods that earned their place with so many classes and rows, simplest first."""
     from calibrant.calibrators.beta import BetaCalibration
     from calibrant.calibrators.dirichlet import DirichletCalibration
     from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureScaling
     from calibrant.calibrators.identity import Identity
+    from calibrant.calibrators.isotonic import IsotonicOneVsRest
     from calibrant.calibrators.isotonic_multiclass import IsotonicMulticlass
     from calibrant.calibrators.order_preserving import OrderPreserving
+    from calibrant.calibrators.platt import PlattScaling
     from calibrant.calibrators.structured_matrix import StructuredMatrixScaling
     from calibrant.calibrators.temperature import TemperatureScaling
     from calibrant.calibrators.vector import VectorScaling
@@ -75,10 +81,15 @@ def default_entries(n_classes: int, *, fast: bool) -> list[Entry]:
     quick: list[Calibrator] = [Identity(), TemperatureScaling(), OrderPreserving(), VectorScaling()]
     if fast:
         return [entry_of(part, n_classes) for part in quick]
-    entries = [entry_of(part, n_classes) for part in (
+    parts: list[Calibrator] = [
         *quick, EnsembleTemperatureScaling(loss="nll"), BetaCalibration(), StructuredMatrixScaling(),
         IsotonicMulticlass(),
-    )]
+    ]
+    if n_classes == 2:
+        parts.append(PlattScaling())
+    if rows >= CURVE_ROWS:
+        parts.append(IsotonicOneVsRest(smooth=1.0))
+    entries = [entry_of(part, n_classes) for part in parts]
     if n_classes <= DIRICHLET_CLASSES:
         entries.append(replace(
             entry_of(DirichletCalibration(), n_classes),
@@ -203,7 +214,7 @@ class Crossing:
             return 0.0
         fitted = TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=weights).floor_
         zeros = float(weights @ (part.matrix == 0).mean(axis=1))
-        return max(fitted, min(0.5 / zeros, 2.0 / float(weights.sum()), 0.5))
+        return max(min(fitted, MOST_FLOOR), min(0.5 / zeros, 2.0 / float(weights.sum()), MOST_FLOOR))
 
     def fit(self, entry: Entry, rows: Any, weights: Floats, floor: float) -> Calibrator:
         """Fit one candidate on some rows."""

@@ -79,12 +79,15 @@ class AutoCalibrator(Calibrator):
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic and, up to 30 classes, Dirichlet with a penalty worth 5 rows. The weights of the mixture
-    minimise the score of out-of-fold forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.5),
-    order-preserving (0.3) and the rest, so that few rows do not choose at random. The mixture is then scored on rows
-    that neither members nor weights have seen: with gain g and standard error s over doing nothing it gets
-    the share 1 − (0.8·s/g)² (positive-part shrinkage), all of it from g = 4s on, and the input the rest; nothing
-    changes when g ≤ 0.8·s. Where a true class had probability 0, the input with its zeros lifted takes that place.
+    multiclass isotonic, Platt with two classes, smoothed isotonic from 1 000 rows on and, up to 30 classes, Dirichlet
+    with a penalty worth 5 rows. The weights of the mixture minimise the score of out-of-fold forecasts [3]_ with a
+    pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15), identity (0.15) and
+    the rest, so that few rows do not choose at random. The mixture is then scored on rows that neither members nor
+    weights have seen. With e nats of log-likelihood over doing nothing, a pseudo-Bayes factor [4]_, it gets the
+    share 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below 2 %. For other scores, with gain g and
+    standard error s, the share is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where the
+    input holds exact zeros, the input with its zeros lifted takes its place: by the most likely uniform share if one
+    of them was the truth, else by a share that costs 0.1 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
     is within noise. The floor under exact zeros is fitted once per fold, expects at least half an event, and is shared.
     Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part
@@ -99,6 +102,7 @@ class AutoCalibrator(Calibrator):
     .. [2] Breiman, Friedman, Olshen & Stone (1984), "Classification and Regression Trees", section 3.4.3 (one
        standard error).
     .. [3] Wolpert (1992), "Stacked generalization", Neural Networks 5.
+    .. [4] Geisser & Eddy (1979), "A predictive approach to model selection", JASA 74.
 
     Examples
     --------
@@ -179,13 +183,13 @@ class AutoCalibrator(Calibrator):
 
     # -- fit ----------------------------------------------------------------------------------
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self, rows: float) -> list[Entry]:
         from calibrant.calibrators import by_short_name
         from calibrant.calibrators.identity import Identity
 
         k = self.n_classes_
         if self.candidates is None:
-            entries = default_entries(k, fast=self.fast)
+            entries = default_entries(k, rows, fast=self.fast)
         else:
             parts = [by_short_name(c)() if isinstance(c, str) else c for c in self.candidates]
             entries = sorted((entry_of(part, k) for part in parts), key=lambda entry: entry.size)
@@ -196,13 +200,15 @@ class AutoCalibrator(Calibrator):
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         caller = f"{type(self).__name__}.fit"
         scores, codes, weights = settle_rows(scores, codes, weights)
+        weights = weights / min(1.0, float(weights.mean()))  # below 1 they are shares, not counts
         rng = check_rng(self.rng, caller)
         most = sample_rows(scores.n, self.n_classes_, rng, fast=self.fast)
-        whole = Crossing(self._entries(), scores, codes, weights, space=self.space)
+        rows = float(weights[most].sum())
+        whole = Crossing(self._entries(rows), scores, codes, weights, space=self.space)
         league = Crossing(
             whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, tell=self._tell
         )
-        n_folds, repeats = (min(self.cv, 3), 1) if self.fast else (self.cv, n_repeats(float(weights.sum())))
+        n_folds, repeats = (min(self.cv, 3), 1) if self.fast else (self.cv, n_repeats(rows))
         splits = [deal(league.codes, league.weights, n_folds, rng) for _ in range(repeats)]
         if len(splits[0]) < 2:  # one row: nothing can be held out
             self.best_, self.records_ = whole.fit_all(whole.entries[:1])[0], []
@@ -210,7 +216,10 @@ class AutoCalibrator(Calibrator):
             return
         score = as_score(self.criterion, caller)
         held = league.run(splits, whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
-        verdict = judge(held, league.entries, score, mixture=self.mixture, n_classes=self.n_classes_)
+        verdict = judge(
+            held, league.entries, score, mixture=self.mixture, n_classes=self.n_classes_, rows=rows,
+            zeros=self.space == "proba" and bool(scores.zeros()[0]),
+        )
         used = np.flatnonzero(verdict.shares)
         members = whole.fit_all([league.entries[i] for i in used])
         if verdict.lift > 0 and used[0] == 0:

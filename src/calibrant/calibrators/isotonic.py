@@ -11,7 +11,7 @@ from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores
-from calibrant.core.pav import isotonic_fit
+from calibrant.core.pav import isotonic_fit, pool_ties, smooth_knots
 from calibrant.errors import input_error
 
 
@@ -26,6 +26,9 @@ class IsotonicOneVsRest(Calibrator):
     epsilon : float, default 1e-9
         Share of the input that is added to the fitted values, as in the authors' program. It keeps every class
         with p > 0 possible; 0 gives the bare fit.
+    smooth : float, default 0.0
+        Rows by which every constant stretch is drawn towards the input; above 0 the curve runs straight from the
+        centre of one stretch to the next, without steps. 1 suits a thousand rows and keeps rare classes possible.
     space : {"proba", "logit"}, default "proba"
         What X holds.
     classes : array-like, optional
@@ -42,6 +45,8 @@ class IsotonicOneVsRest(Calibrator):
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose
     fitted values are all 0 keeps its input; an absent class is fitted by 0. With two classes one curve is fitted, to
     class 1. Cost: O(K·n log n).
+
+    With ``smooth`` = a, a stretch of n rows, h of them hits, at mean score s has the value (h + a·s) / (n + a) at s.
 
     References
     ----------
@@ -73,8 +78,11 @@ class IsotonicOneVsRest(Calibrator):
     thresholds_: list[Floats]
     values_: list[Floats]
 
-    def __init__(self, *, epsilon: float = 1e-9, space: Space = "proba", classes: ArrayLike | None = None) -> None:
+    def __init__(
+        self, *, epsilon: float = 1e-9, smooth: float = 0.0, space: Space = "proba", classes: ArrayLike | None = None
+    ) -> None:
         self.epsilon = epsilon
+        self.smooth = smooth
         self.space = space
         self.classes = classes
 
@@ -86,12 +94,16 @@ class IsotonicOneVsRest(Calibrator):
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
         check_epsilon(self.epsilon, caller)
+        if isinstance(self.smooth, bool) or not isinstance(self.smooth, int | float) or not 0 <= self.smooth < np.inf:
+            raise input_error("smooth", caller, "be a number of rows, 0 or more", repr(self.smooth), "use 0 or 1")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         p = scores.values()
         weight = None if bool((weights == 1).all()) else weights
 
         def one(k: int) -> tuple[Floats, Floats]:
+            if self.smooth > 0:
+                return smooth_knots(pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weight), self.smooth)
             return isotonic_fit(np.ascontiguousarray(p[:, k]), codes == k, weight)  # [1] section 3
 
         curves = fit_each(self.n_classes_, one)

@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant._typing import Array, Bools, Floats
+from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.parallel import map_chunks
 
-__all__ = ["Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "thin_knots"]
+__all__ = [
+    "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots",
+    "thin_knots",
+]
 
 
 class Pieces(NamedTuple):
@@ -71,14 +74,37 @@ def isotonic_knots(pieces: Pieces) -> tuple[Floats, Floats]:
     integer weights give correctly rounded ratios.
     """
     first, last, weight, hits = pieces
-    fitted = pav(hits / weight, weight)
-    start = np.flatnonzero(np.concatenate([[True], fitted[1:] > fitted[:-1]]))
-    stop = np.append(start[1:], len(fitted)) - 1
+    start = _stretches(pieces)
+    stop = np.append(start[1:], len(first)) - 1
     value = np.add.reduceat(hits, start) / np.add.reduceat(weight, start)
     low, high = first[start], last[stop]
     keep = np.stack([np.ones(len(low), dtype=bool), high > low], axis=1).ravel()
     thresholds = np.stack([low, high], axis=1).ravel()[keep].astype(np.float64)
     return thresholds, np.maximum.accumulate(np.repeat(value, 2)[keep])
+
+
+def _stretches(pieces: Pieces) -> Ints:
+    """Return the first piece of every constant stretch of the isotonic fit."""
+    fitted = pav(pieces.hits / pieces.weight, pieces.weight)
+    return np.flatnonzero(np.concatenate([[True], fitted[1:] > fitted[:-1]]))
+
+
+def smooth_knots(pieces: Pieces, rows: float) -> tuple[Floats, Floats]:
+    """Return one knot per stretch of the isotonic fit, at its mean score, drawn towards that score.
+
+    A stretch of n rows with h hits and mean score s takes the value (h + rows·s) / (n + rows): as if `rows` further
+    rows had borne the score out. Between the centres the curve is linear, so it has no steps, and it never
+    reaches 0 or 1 where the score does not. Pieces must be ties or cells: their first score stands for all.
+
+    Examples
+    --------
+    >>> smooth_knots(pool_ties(np.array([0.1, 0.3, 0.6, 0.8]), np.array([0, 0, 1, 1])), 2.0)
+    (array([0.2, 0.7]), array([0.1 , 0.85]))
+    """
+    start = _stretches(pieces)
+    weight, hits = np.add.reduceat(pieces.weight, start), np.add.reduceat(pieces.hits, start)
+    centre = np.add.reduceat(pieces.weight * pieces.first, start) / weight
+    return centre, pav((hits + rows * centre) / (weight + rows), weight)
 
 
 def isotonic_hits(
