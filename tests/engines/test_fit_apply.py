@@ -176,3 +176,88 @@ def test_command_line_applies_to_a_pattern(tmp_path):
     done = CliRunner().invoke(cli, ["apply", str(tmp_path / "cal.json"), str(tmp_path / "in*.parquet"), "-o", str(out)])
     assert done.exit_code == 0, done.output
     np.testing.assert_allclose(pl.read_parquet(out).to_numpy(), fitted.predict_proba(p), atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("method", [cal.TemperatureScaling(), cal.IsotonicOneVsRest()], ids=["expression", "batches"])
+def test_tabs_and_rows_to_be_rescaled_stream_too(tmp_path, monkeypatch, engine, method):
+    from calibrant.engines import repairing
+
+    def in_memory(*_args, **_options):
+        pytest.fail("the table should stream")
+
+    monkeypatch.setattr(repairing, "read_table", in_memory)
+    _, p, y = simulated(300)
+    fitted = method.fit(p, y)
+    columns = {f"p_{k}": 5 * p[:, k] for k in range(3)}
+    pl.DataFrame(columns | {"note": ["x"] * 300}).write_csv(tmp_path / "in.tsv", separator="\t")
+    pl.DataFrame({"probs": (5 * p).tolist()}).write_parquet(tmp_path / "lists.parquet")
+    repairing.apply_file(fitted, tmp_path / "in.tsv", tmp_path / "out.tsv", engine=engine, normalize=True)
+    table = pl.read_csv(tmp_path / "out.tsv", separator="\t")
+    assert table.columns == ["p_0", "p_1", "p_2", "note"]
+    np.testing.assert_allclose(table.select("^p_.$").to_numpy(), fitted.predict_proba(p), atol=1e-9)
+    repairing.apply_file(fitted, tmp_path / "lists.parquet", tmp_path / "o.parquet", engine=engine, normalize=True)
+    lists = pl.read_parquet(tmp_path / "o.parquet")["probs"].to_list()
+    np.testing.assert_allclose(np.array(lists), fitted.predict_proba(p), atol=1e-12)
+
+
+def test_a_suffix_that_the_engine_does_not_write_is_named(tmp_path):
+    _, p, y = simulated(100)
+    pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)}).write_parquet(tmp_path / "in.parquet")
+    fitted = cal.TemperatureScaling().fit(p, y)
+    with pytest.raises(FileError, match=r"'\.jsonl'.*parquet, csv, tsv"):
+        apply_paths(fitted, tmp_path / "in.parquet", tmp_path / "out.jsonl", engine="duckdb")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "jsonl", "npz", "std.npz"])
+def test_means_and_variances_are_replaced(tmp_path, suffix):
+    from click.testing import CliRunner
+
+    import calibrant
+    from calibrant.cli import cli
+    from calibrant.engines.files import read_predictions
+
+    def run(*words):
+        done = CliRunner().invoke(cli, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+
+    rng = np.random.default_rng(0)
+    mean, y = rng.normal(size=400), rng.normal(size=400)
+    columns = {"mean": mean, "variance": rng.uniform(0.05, 0.15, 400), "y": mean + y, "id": np.arange(400)}
+    path, out, fitted = tmp_path / f"in.{suffix}", tmp_path / f"out.{suffix}", tmp_path / "cal.json"
+    if suffix == "std.npz":
+        np.savez(path, mean_test=mean, std_test=np.sqrt(columns["variance"]), y_test=columns["y"], id=columns["id"])
+    elif suffix == "npz":
+        np.savez(path, **columns)
+    else:
+        frame = pl.DataFrame(columns)
+        {"csv": frame.write_csv, "tsv": lambda name: frame.write_csv(name, separator="\t"),
+         "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](path)
+    run("fit", path, "-o", fitted, *(["--part", "test"] if suffix == "std.npz" else []))
+    run("apply", fitted, path, "-o", out)
+    expected = calibrant.load(fitted).predict(mean, columns["variance"])
+    read = read_predictions(out)
+    np.testing.assert_allclose(read.scores, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(read.variance, expected[1], rtol=1e-12)
+    np.testing.assert_allclose(read.truth, columns["y"], rtol=1e-12)
+    assert read.columns["id"].tolist() == list(range(400))
+    assert np.square(read.truth - read.scores).mean() == pytest.approx(read.variance.mean(), rel=0.1)
+    if suffix == "std.npz":
+        with np.load(out) as new:
+            assert sorted(new.files) == ["id", "mean_test", "std_test", "y_test"]
+
+
+def test_means_and_variances_need_a_file_of_them(tmp_path):
+    from calibrant.engines.repairing import apply_file
+    from calibrant.regression import StdScaling
+
+    fitted = StdScaling().fit([0.0, 0.0], [1.0, 1.0], [2.0, -2.0])
+    pl.DataFrame({"p_0": [0.5], "p_1": [0.5]}).write_csv(tmp_path / "a.csv")
+    pl.DataFrame({"mean": [0.5], "variance": [0.5]}).write_csv(tmp_path / "b.csv")
+    with pytest.raises(FileError, match="holds none"):
+        apply_file(fitted, tmp_path / "a.csv", tmp_path / "o.csv")
+    with pytest.raises(FileError, match="another kind"):
+        apply_file(fitted, tmp_path / "b.csv", tmp_path / "o.npz")
+    with pytest.raises(FileError, match="one file at a time"):
+        apply_file(fitted, tmp_path / "*.csv", tmp_path / "o.csv")
+    assert not list(tmp_path.glob("o.*"))

@@ -94,6 +94,27 @@ def test_fit_and_apply_on_spark(spark, tmp_path):
         np.testing.assert_allclose(got, method.predict_proba(z), atol=1e-12)
 
 
+def test_fit_on_files_by_spark_takes_all_rows_or_a_repeatable_sample(spark, tmp_path, monkeypatch):
+    from calibrant.calibrators import TemperatureScaling
+    from calibrant.engines import sampling
+    from calibrant.engines.repairing import fit_paths
+
+    monkeypatch.setattr(sampling, "MOST_ROWS", 300)
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(3), 2000)
+    y = (np.sqrt(p).cumsum(1) / np.sqrt(p).sum(1, keepdims=True) > rng.random((2000, 1))).argmax(1)
+    rows = {f"p_{k}": [*p[:, k].tolist(), None] for k in range(3)} | {"label": [*y.tolist(), 0]}
+    to_spark(spark, tmp_path / "logs", rows)
+    repair = fit_paths(tmp_path / "logs" / "*.parquet", method="temperature", engine="spark")
+    expected = TemperatureScaling().fit(p, y)
+    assert repair.calibrator.temperature_ == pytest.approx(expected.temperature_, rel=1e-6)
+    assert (repair.n, repair.n_league, repair.rejected["missing"]) == (2000, 300, 1)
+    frames = [spark.read.parquet(str(tmp_path / "logs")) for _ in range(2)]
+    first, again = (sampling.draw(frame, seed=5).predictions.scores for frame in frames)
+    np.testing.assert_array_equal(first, again)
+    assert len(first) == 300
+
+
 KILLED = """
 import os, sys, signal, pathlib
 import numpy as np

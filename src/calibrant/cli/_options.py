@@ -63,6 +63,28 @@ def file_options(command: F) -> F:
     return command
 
 
+def engine_options(command: F) -> F:
+    """Add the options that say which engine works through tables larger than memory."""
+    for option in reversed(
+        [
+            click.option(
+                "--engine",
+                type=click.Choice(["auto", "polars", "duckdb", "spark"]),
+                help="Work on files larger than memory; FILE may be a pattern or a directory (auto: Polars).",
+            ),
+            click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def regression_options(command: F) -> F:
+    """Add the options that name means and variances."""
+    variance = click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
+    return click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")(variance(command))
+
+
 def layout_of(options: dict[str, Any], **more: Any) -> Layout:
     """Take the file options out of a command's options."""
     names = ("proba", "label", "weight", "space", "part", "mean", "variance")

@@ -6,21 +6,22 @@ from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, file_options, layout_of
+from calibrant.cli._options import emit, emit_json, engine_options, file_options, layout_of, regression_options
 
 
 @click.command(
     "apply",
     epilog="Examples: calibrant apply cal.json preds.csv -o repaired.csv · "
-    "calibrant apply cal.json preds.npz --part test -o repaired.npz",
+    "calibrant apply cal.json preds.npz --part test -o repaired.npz · "
+    "calibrant apply cal.json 'logs/*.parquet' -o repaired.parquet",
 )
 @click.argument("calibrator", type=click.Path())
 @click.argument("file", type=click.Path())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Where to write; the suffix says the format.")
-@click.option("--engine", type=click.Choice(["auto", "polars", "duckdb", "spark"]), default="auto", show_default=True,
-              help="Engine that streams tables.")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @file_options
+@regression_options
 def command(calibrator: str, file: str, *, output: str, as_json: bool, **options: Any) -> None:
     """Replace the probabilities in FILE by those of CALIBRATOR; everything else passes through.
 

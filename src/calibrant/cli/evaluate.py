@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, file_options, layout_of, terminal_width
+from calibrant.cli._options import (
+    emit,
+    emit_json,
+    engine_options,
+    file_options,
+    layout_of,
+    regression_options,
+    terminal_width,
+)
 
 
 @click.command(
@@ -29,15 +37,9 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of, ter
 )
 @click.option("--bins", "n_bins", type=click.IntRange(1), default=15, show_default=True, help="Number of bins.")
 @click.option("--by", metavar="COLUMN", help="One result per value of these columns (comma-separated).")
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "polars", "duckdb", "spark"]),
-    help="Work on files larger than memory; FILE may be a pattern or a directory (auto: Polars).",
-)
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@engine_options
 @click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range (engines).")
-@click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")
-@click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
+@regression_options
 @click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),

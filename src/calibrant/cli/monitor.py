@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, file_options, layout_of
+from calibrant.cli._options import emit, emit_json, engine_options, file_options, layout_of
 
 
 @click.command(
@@ -24,8 +24,7 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
 @click.option("--alpha", type=float, help="False-alarm rate over the life of the watch (first day only; default 0.01).")
 @click.option("--tolerance", type=float, help="Error still allowed, 0.02 = two points (first day only; default 0).")
 @click.option("--restart", is_flag=True, help="Begin a new watch with this day, after a repair.")
-@click.option("--engine", type=click.Choice(["auto", "polars", "duckdb", "spark"]), help="Engine that reads FILE.")
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@engine_options
 @click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the window's p-value.")
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write the course of the watch as a page.")

@@ -15,7 +15,7 @@ from calibrant.calibrators._program import Graph, Program, Step
 from calibrant.core.links import softmax
 from calibrant.engines.batches import _floats, _matrix, first_length
 from calibrant.engines.columns import Columns, find_columns
-from calibrant.engines.files import Layout
+from calibrant.engines.files import FORMATS, Layout
 from calibrant.errors import CalibrantError, FileError, input_error
 
 __all__ = ["apply_frame", "apply_paths", "is_simple"]
@@ -153,7 +153,7 @@ def _outputs(columns: Columns, names: list[str]) -> list[str]:
     ]
 
 
-def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
+def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False) -> Any:
     """Return the frame with calibrated probabilities in place of its scores; every other column passes through.
 
     Parameters
@@ -166,6 +166,8 @@ def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> An
         Any frame or relation Narwhals knows; lazy ones stay lazy.
     layout : Layout, optional
         Names of the columns; the truth is not needed.
+    normalize : bool, default False
+        Rescale rows of probabilities to sum 1 first.
 
     Examples
     --------
@@ -182,8 +184,11 @@ def apply_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> An
     k = first_length(table, columns) if columns.kind == "list" else max(len(columns.scores), 2)
     _check(calibrator, columns, k)
     if columns.kind == "list" or not is_simple(calibrator):
-        return _apply_batches(calibrator, table, columns, k, names)
+        return _apply_batches(calibrator, table, columns, k, names, normalize)
     raw = [nw.col(name).cast(nw.Float64) for name in columns.scores]
+    if normalize and columns.kind == "wide" and columns.space == "proba":
+        total = nw.sum_horizontal(*raw)
+        raw = [value / total for value in raw]
     if columns.kind == "binary":
         raw = [1.0 - raw[0] if columns.space == "proba" else raw[0] * 0.0, raw[0]]
     work = table.with_columns(*(value.alias(f"__x{i}") for i, value in enumerate(raw)))
@@ -204,7 +209,9 @@ def _find(table: Any, layout: Layout) -> Columns:
     return find_columns(schema, replace(layout, label=label, weight=None))
 
 
-def _calibrate(calibrator: Any, scores: Array, space: str) -> Floats:
+def _calibrate(calibrator: Any, scores: Array, space: str, normalize: bool) -> Floats:
+    if normalize and space == "proba" and scores.ndim == 2:
+        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float64)
     if space == "logit" and calibrator.input_space == "proba":
         if scores.ndim == 1:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
@@ -212,7 +219,9 @@ def _calibrate(calibrator: Any, scores: Array, space: str) -> Floats:
     return np.asarray(calibrator.predict_proba(scores)) if len(scores) else np.zeros((0, calibrator.n_classes_))
 
 
-def _apply_batches(calibrator: Any, table: Any, columns: Columns, k: int, names: list[str]) -> Any:
+def _apply_batches(
+    calibrator: Any, table: Any, columns: Columns, k: int, names: list[str], normalize: bool
+) -> Any:
     outputs = dict(zip(columns.scores, _outputs(columns, list(columns.scores)), strict=True))
 
     def scores_of(raw: dict[str, Any]) -> Array:
@@ -222,7 +231,7 @@ def _apply_batches(calibrator: Any, table: Any, columns: Columns, k: int, names:
         return np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0]
 
     def new_columns(raw: dict[str, Any]) -> dict[str, Any]:
-        q = _calibrate(calibrator, scores_of(raw), columns.space)
+        q = _calibrate(calibrator, scores_of(raw), columns.space, normalize)
         if columns.kind == "list":
             return {columns.scores[0]: q}
         if columns.kind == "binary":
@@ -293,6 +302,7 @@ def apply_paths(
     *,
     engine: str = "auto",
     layout: Layout | None = None,
+    normalize: bool = False,
     master: str = "local[*]",
 ) -> None:
     """Stream files through a calibrator into one file (or, on Spark, a directory of Parquet): all or nothing.
@@ -304,7 +314,9 @@ def apply_paths(
     pattern, engine, master
         As in `calibrant.engines.paths.open_paths`.
     out : str or Path
-        ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow`` on Polars; ``.parquet`` or ``.csv`` on DuckDB.
+        ``.parquet``, ``.csv``, ``.tsv``, ``.jsonl`` or ``.arrow`` on Polars; the first three on DuckDB.
+    layout, normalize
+        As in `apply_frame`.
     """
     from calibrant.engines.paths import open_paths
 
@@ -312,7 +324,7 @@ def apply_paths(
     frame = open_paths(pattern, engine, master=master)
     aside = out.with_name(f".{out.name}.{os.getpid()}.aside")
     try:
-        done = apply_frame(calibrator, frame, layout)
+        done = apply_frame(calibrator, frame, layout, normalize=normalize)
         if engine == "spark":
             done.write.mode("errorifexists").parquet(str(out.resolve()))
             return
@@ -331,24 +343,25 @@ def apply_paths(
 
 def _write(frame: Any, path: Path, suffix: str) -> None:
     if hasattr(frame, "sink_parquet"):
-        sinks = {
-            ".parquet": "sink_parquet",
-            ".csv": "sink_csv",
-            ".jsonl": "sink_ndjson",
-            ".ndjson": "sink_ndjson",
-            ".arrow": "sink_ipc",
-            ".feather": "sink_ipc",
-            ".ipc": "sink_ipc",
+        sinks: dict[str, Callable[[], Any]] = {
+            "parquet": lambda: frame.sink_parquet(path),
+            "csv": lambda: frame.sink_csv(path),
+            "tsv": lambda: frame.sink_csv(path, separator="\t"),
+            "jsonl": lambda: frame.sink_ndjson(path),
+            "arrow": lambda: frame.sink_ipc(path),
         }
-        if suffix not in sinks:
-            raise FileError(f"No table is written with suffix {suffix!r}. Hint: use .parquet, .csv, .jsonl or .arrow.")
-        getattr(frame, sinks[suffix])(path)
-        return
-    if not hasattr(frame, "write_parquet"):  # DuckDB gave batches: an Arrow table
+    elif not hasattr(frame, "write_parquet"):  # DuckDB gave batches: an Arrow table
         import polars as pl
 
         _write(pl.from_arrow(frame).lazy(), path, suffix)  # type: ignore[union-attr]
         return
-    if suffix not in (".parquet", ".csv"):
-        raise FileError(f"DuckDB writes no table with suffix {suffix!r}. Hint: use .parquet or .csv.")
-    (frame.write_parquet if suffix == ".parquet" else frame.write_csv)(str(path))
+    else:
+        sinks = {
+            "parquet": lambda: frame.write_parquet(str(path)),
+            "csv": lambda: frame.write_csv(str(path)),
+            "tsv": lambda: frame.write_csv(str(path), sep="\t"),
+        }
+    kind = FORMATS.get(suffix, suffix)
+    if kind not in sinks:
+        raise FileError(f"No table is written here with suffix {suffix!r}. Hint: use one of {', '.join(sinks)}.")
+    sinks[kind]()

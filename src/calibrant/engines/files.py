@@ -191,12 +191,12 @@ def _from_npz(path: Path, layout: Layout) -> Predictions:
     named = (layout.proba,) if layout.proba else ("probs", "logits", "prob")
     proba = None if mean and not layout.proba else find(*named)
     if mean is not None and proba is None:
-        spread = pick(layout.variance or "variance")
-        if spread is None:
-            std = pick("std")
-            if std is None:
-                raise missing("variance (or std)")
-            spread = np.square(std.astype(np.float64))
+        held = find(layout.variance or "variance", "std")
+        if held is None:
+            raise missing("variance (or std)")
+        name, spread = held
+        if layout.variance is None and name.startswith("std"):
+            spread = np.square(spread.astype(np.float64))
         truth = truth_of("y", "labels")
         return Predictions(
             "regression",
@@ -205,7 +205,7 @@ def _from_npz(path: Path, layout: Layout) -> Predictions:
             weights=weights,
             variance=spread,
             columns=rest(len(mean[1])),
-            source=(mean[0],),
+            source=(mean[0], name),
         )
     if proba is not None:
         key, scores = proba
@@ -317,7 +317,7 @@ def table_predictions(frame: Any, layout: Layout, path: str) -> Predictions:
                 raise missing(f"column {name!r}", "name them with --mean and --variance")
         used.append(variance)
         y = truth("y" if "y" in names else "label", used)
-        return build("regression", column(mean), y, (mean,), variance=column(variance))
+        return build("regression", column(mean), y, (mean, variance), variance=column(variance))
     found = _score_columns(names, layout)
     if found is None:
         if "confidence" in names:

@@ -26,7 +26,7 @@ from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
-from calibrant.core.pav import Pieces, isotonic_knots, thin_knots
+from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
 from calibrant.core.tables import Table
 from calibrant.engines.batches import Batch, first_length, reduce_rows
 from calibrant.engines.columns import Columns, find_columns
@@ -35,9 +35,23 @@ from calibrant.engines.summary import Summary
 from calibrant.errors import ConvergenceWarning, input_error
 from calibrant.views import Classwise, Pooled, TopLabel
 
-__all__ = ["fit_frame", "fit_summary"]
+__all__ = ["fit_frame", "fit_summary", "uses_every_row"]
 
 _LOW, _HIGH = 1e-4, 1e4
+_BY_PASSES = (TemperatureScaling, VectorScaling)
+_FROM_CELLS = (
+    IsotonicOneVsRest,
+    IsotonicMulticlass,
+    HistogramBinning,
+    SplineCalibration,
+    PlattScaling,
+    BetaCalibration,
+)
+
+
+def uses_every_row(calibrator: Any) -> bool:
+    """Whether `fit_frame` can fit this method on all rows of a frame."""
+    return isinstance(calibrator, _BY_PASSES + _FROM_CELLS)
 
 
 def fit_summary(calibrator: Any, summary: Summary) -> Any:
@@ -126,7 +140,7 @@ def _fit_curves(calibrator: IsotonicOneVsRest | HistogramBinning, summary: Summa
         pieces = _pieces(tables[k])
         if isinstance(calibrator, HistogramBinning):
             return fit_bins(pieces, calibrator.n_bins, calibrator.strategy)
-        return isotonic_knots(pieces)
+        return smooth_knots(pieces, calibrator.smooth) if calibrator.smooth > 0 else isotonic_knots(pieces)
 
     curves = fit_each(summary.n_classes, one)
     first, values = [x for x, _ in curves], [x for _, x in curves]
@@ -184,7 +198,7 @@ def _platt(odds: Floats, hit: Floats, weights: Floats, smooth: bool) -> tuple[Fl
 # -- distributed Newton ---------------------------------------------------------------------------
 
 
-def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
+def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False) -> Any:
     """Fit temperature or vector scaling on a frame of any engine: sums of gradient and Hessian per pass.
 
     Other methods that work on cells are fitted by `fit_summary` after one pass.
@@ -197,6 +211,8 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
         Any frame or relation Narwhals knows.
     layout : Layout, optional
         Names of the columns.
+    normalize : bool, default False
+        Rescale rows to sum 1.
 
     Notes
     -----
@@ -213,10 +229,11 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
     """
     import narwhals.stable.v2 as nw
 
-    if not isinstance(calibrator, TemperatureScaling | VectorScaling):
+    if not isinstance(calibrator, _BY_PASSES):
         from calibrant.engines.frames import summarize
 
-        return fit_summary(calibrator, summarize(frame, layout).whole)
+        views = (TopLabel(), Classwise())
+        return fit_summary(calibrator, summarize(frame, layout, views=views, normalize=normalize).whole)
     table = nw.from_native(frame)
     columns = find_columns(table.collect_schema(), layout or Layout())
     if columns.kind == "pairs":
@@ -232,10 +249,13 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None) -> Any:
             for batch in rows:
                 if len(batch.codes):
                     weights = np.ones(len(batch.codes)) if batch.weights is None else batch.weights
-                    total += function(_logits(batch.scores, columns.space, share), batch.codes, weights)
+                    scores = batch.scores
+                    if normalize and columns.space == "proba" and scores.ndim == 2:
+                        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float64)
+                    total += function(_logits(scores, columns.space, share), batch.codes, weights)
             return total
 
-        found: Floats = reduce_rows(table, columns, k, False, state)
+        found: Floats = reduce_rows(table, columns, k, normalize, state)
         return found
 
     _refuse_zeros(reduce, columns, share)

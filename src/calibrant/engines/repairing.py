@@ -5,21 +5,30 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from calibrant._typing import Array, Floats
 from calibrant.engines.evaluating import to_forecast
-from calibrant.engines.files import FORMATS, Layout, Predictions, file_format, read_predictions, read_table
-from calibrant.engines.paths import is_many
+from calibrant.engines.files import (
+    FORMATS,
+    Layout,
+    Predictions,
+    file_format,
+    read_predictions,
+    read_table,
+    table_predictions,
+)
+from calibrant.engines.paths import is_many, open_paths, plain_errors
 from calibrant.errors import ConvergenceWarning, FileError, input_error
 from calibrant.inference.comparison import Comparison, compare
 from calibrant.loading import load
 
-__all__ = ["Repair", "apply_file", "compare_files", "declares", "fit_file"]
+__all__ = ["Repair", "apply_file", "compare_files", "declares", "fit_file", "fit_paths"]
 
 TABLES = ("csv", "tsv", "parquet", "arrow", "jsonl")
 
@@ -34,11 +43,16 @@ class Repair:
     n_classes: int | None
     league: tuple[dict[str, Any], ...]
     reason: str
+    #: Rows the map was fitted on and rows the league compared methods on, when that is a sample.
+    n_fitted: int | None = None
+    n_league: int | None = None
+    rejected: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
         return {
             "schema": 1, "n": self.n, "n_classes": self.n_classes, "method": self.method,
+            "n_fitted": self.n_fitted or self.n, "n_league": self.n_league or self.n, "rejected": self.rejected,
             "space": getattr(self.calibrator, "input_space", None), "reason": self.reason, "league": list(self.league),
         }
 
@@ -55,8 +69,15 @@ class Repair:
         sizes = [max(len(row[i]) for row in rows) for i in range(len(heads))]
         lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows]
         classes = f" · {self.n_classes} classes" if self.n_classes else ""
-        head = f"{self.n:,} calibration rows".replace(",", " ") + classes
+        head = f"{_count(self.n)} calibration rows" + classes
+        if self.n_league:
+            head += f" · compared on a random sample of {_count(self.n_league)}, fitted on "
+            head += "it" if self.n_fitted else "all"
         return "\n".join([head, *(lines if self.league else []), f"Chosen: {self.reason.rstrip('.')}."])
+
+
+def _count(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
 
 
 def declares(calibrator: Any, name: str) -> bool:
@@ -94,13 +115,57 @@ def fit_file(
     **options
         Options of `AutoCalibrator`: criterion, preserve, fast, rng, candidates.
     """
-    from calibrant.calibrators import AutoCalibrator, by_short_name
-
     predictions = read_predictions(path, layout or Layout(default_part="cal"), input_format=input_format)
     if predictions.kind == "regression":
         return _fit_regression(predictions, method)
     if predictions.truth is None:
         raise FileError(f"{path} has no labels. Hint: name them with --label.")
+    return _fit_rows(predictions, method, normalize, tell, options)
+
+
+def fit_paths(
+    pattern: str | Path, layout: Layout | None = None, *, method: str = "auto", engine: str = "auto",
+    master: str = "local[*]", normalize: bool = False, rng: int = 0, tell: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Repair:
+    """Fit a calibrator on files larger than memory: on all rows where the method allows, else on a random sample.
+
+    The league, which says how much the method gains, always comes from the sample.
+
+    Parameters
+    ----------
+    pattern, engine, master
+        As in `calibrant.engines.open_paths`.
+    layout, method, normalize, tell, **options
+        As in `fit_file`.
+    rng : int, default 0
+        Seed of the sample and of the folds.
+    """
+    from calibrant.engines.fitting import fit_frame, uses_every_row
+    from calibrant.engines.sampling import draw
+
+    with plain_errors(pattern, engine):
+        frame = open_paths(pattern, engine, master=master)
+        sample = draw(frame, layout, seed=rng, normalize=normalize)
+        repair = _fit_rows(sample.predictions, method, normalize, tell, options | {"rng": rng})
+        known: dict[str, Any] = {"n": sample.n, "rejected": sample.rejected}
+        if sample.whole:
+            return replace(repair, **known)
+        known["n_league"] = sample.predictions.n
+        if not uses_every_row(repair.calibrator):
+            return replace(repair, **known, n_fitted=sample.predictions.n)
+        every = clone(repair.calibrator)
+        if sample.zeros and hasattr(every, "floor"):  # zeros too rare for the sample: what one row in all weighs
+            every.set_params(floor=repair.calibrator.floor_ or 1.0 / sample.n)
+        return replace(repair, **known, calibrator=fit_frame(every, frame, layout, normalize=normalize))
+
+
+def _fit_rows(
+    predictions: Predictions, method: str, normalize: bool, tell: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+) -> Repair:
+    from calibrant.calibrators import AutoCalibrator, by_short_name
+
     x = _matrix(predictions, normalize)
     door = {"space": predictions.space, "classes": predictions.classes}
     if method == "auto":
@@ -145,7 +210,7 @@ def _fit_regression(predictions: Predictions, method: str) -> Repair:
 
 def apply_file(
     calibrator: str | Path | Any, path: str | Path, out: str | Path, layout: Layout | None = None, *,
-    engine: str = "auto", normalize: bool = False, input_format: str | None = None,
+    engine: str | None = None, master: str = "local[*]", normalize: bool = False, input_format: str | None = None,
 ) -> str | None:
     """Write a file with calibrated probabilities in place of its scores; everything else passes through.
 
@@ -157,44 +222,42 @@ def apply_file(
         What the user should know: that logits went through softmax first.
     """
     fitted = load(calibrator) if isinstance(calibrator, str | Path) else calibrator
-    if not hasattr(fitted, "predict_proba"):
-        raise FileError("the calibrator repairs means and variances; apply it with calibrant.load(path).predict(…).")
     layout = replace(layout or Layout(), labels_needed=False)
-    if is_many(str(path)):
+    many = is_many(str(path))
+    source = "parquet" if many else file_format(path, input_format)
+    target = _target_format(out, engine)
+    regression = not hasattr(fitted, "predict_proba")
+    streams = many or (source in TABLES and target in TABLES and "-" not in (str(path), str(out)) and not input_format)
+    if streams and not regression:
         from calibrant.engines.applying import apply_paths
 
         note = _note(fitted, layout.space or _named_space(path, layout))
-        apply_paths(fitted, path, out, engine=engine, layout=layout)
+        apply_paths(fitted, path, out, engine=engine or "auto", master=master, layout=layout, normalize=normalize)
         return note
-    source, target = file_format(path, input_format), _target_format(out, path, input_format)
-    streams = source in TABLES and target in TABLES and str(path) != "-" and str(out) != "-" and not normalize
-    if streams and "tsv" not in (source, target) and input_format is None:
-        from calibrant.engines.applying import apply_paths
-
-        note = _note(fitted, layout.space or _named_space(path, layout))
-        apply_paths(fitted, path, out, engine=engine, layout=layout)
-        return note
+    if regression:
+        _apply_regression(fitted, path, out, layout, target, input_format)
+        return None
     if source in TABLES:
         return _apply_table(fitted, path, out, layout, target, normalize, input_format)
     return _apply_arrays(fitted, Path(path), out, layout, target, normalize, input_format)
 
 
-def _target_format(out: str | Path, path: str | Path, input_format: str | None) -> str:
+def _target_format(out: str | Path, engine: str | None) -> str:
     if str(out) == "-":
         return "csv"
     suffix = Path(out).suffix.lower()
+    if engine == "spark" and not suffix:  # a directory of Parquet
+        return "parquet"
     if suffix not in FORMATS:
         raise FileError(f"{out} has no known suffix ({', '.join(sorted(FORMATS))}). Hint: rename it.")
     if Path(out).is_dir():
         raise FileError(f"{out} is a directory. Hint: name a file.")
-    del path, input_format
     return FORMATS[suffix]
 
 
 def _named_space(path: str | Path, layout: Layout) -> str:
     """What the columns of a table hold, by their names."""
     from calibrant.engines.files import _score_columns
-    from calibrant.engines.paths import open_paths
 
     names = list(open_paths(path, "polars").collect_schema())
     found = _score_columns(names, layout)
@@ -229,8 +292,6 @@ def _apply_table(
     input_format: str | None,
 ) -> str | None:
     import polars as pl
-
-    from calibrant.engines.files import table_predictions
 
     frame = read_table(path, input_format=input_format)
     predictions = table_predictions(frame, layout, str(path))
@@ -294,6 +355,36 @@ def _apply_arrays(
         columns |= {names.get(n, n): v for n, v in arrays.items() if n not in ("probs", "classes")}
         _write_table(pl.DataFrame(columns), out, target)
     return note
+
+
+def _apply_regression(
+    calibrator: Any, path: str | Path, out: str | Path, layout: Layout, target: str, input_format: str | None
+) -> None:
+    """Replace means and variances (or standard deviations) by the calibrated ones, in one go."""
+    if is_many(str(path)):
+        raise FileError(f"{path} names many files; means and variances are calibrated one file at a time.")
+    frame = read_table(path, input_format=input_format) if file_format(path, input_format) in TABLES else None
+    predictions = (
+        read_predictions(path, layout, input_format=input_format) if frame is None
+        else table_predictions(frame, layout, str(path))
+    )
+    if predictions.kind != "regression":
+        raise FileError(
+            f"the calibrator repairs means and variances and {path} holds none. Hint: columns mean and variance."
+        )
+    mean, spread = predictions.source
+    new_mean, variance = calibrator.predict(predictions.scores, predictions.variance)
+    squared = layout.variance is not None or not spread.startswith("std")
+    new = {mean: new_mean, spread: variance if squared else np.sqrt(variance)}
+    if frame is not None and target in TABLES:
+        import polars as pl
+
+        _write_table(frame.with_columns(*(pl.Series(name, value) for name, value in new.items())), out, target)
+    elif frame is None and target == "npz":
+        with np.load(path, allow_pickle=False) as archive:
+            _write_arrays(out, target, {name: new.get(name, archive[name]) for name in archive.files})
+    else:
+        raise FileError(f"{out} is of another kind than {path}. Hint: write a table from a table, .npz from .npz.")
 
 
 def _aside(out: str | Path, write: Callable[[str], None]) -> None:
