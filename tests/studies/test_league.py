@@ -46,14 +46,17 @@ def test_run_report_and_checkpoint(folder, tmp_path):
     assert "| net | all | 3 |" in report.to_markdown()
 
 
-def test_shares_are_those_of_the_sums():
+def test_shares_per_set_and_of_the_sums():
     rows = [
         {"set": "a", "size": None, "classes": 2, "test_rows": 10, "harm": 0.0, "measures": {},
-         "nll": {"identity": 1.0, "temperature": 0.5, "auto": 0.4}},
+         "nll": {"identity": 1.0, "temperature": 0.5, "vector": 0.8, "auto": 0.4}},
         {"set": "b", "size": None, "classes": 3, "test_rows": 10, "harm": 0.1, "measures": {},
-         "nll": {"identity": 1.0, "temperature": 1.1, "auto": 1.1}},
+         "nll": {"identity": 1.0, "temperature": 1.1, "vector": 0.9, "auto": 1.1}},
+        {"set": "c", "size": None, "classes": 3, "test_rows": 10, "harm": 0.0, "measures": {},
+         "nll": {"identity": 1.0, "temperature": 1.2, "vector": 1.1, "auto": 1.0}},
     ]
-    group = LeagueReport(tuple(rows)).to_dict()["groups"]["all sets"]
-    assert group["auto"] == pytest.approx((0.6 - 0.1) / 0.5)
-    assert group["singles"]["temperature"] == pytest.approx((0.5 - 0.1) / 0.5)
-    assert group["harmed"] == 1
+    group = LeagueReport(tuple(rows)).to_dict()["groups"]["all sets"]  # the oracle gains 0.5, 0.1 and nothing
+    assert group["auto"] == {"mean": pytest.approx((0.6 / 0.5 - 0.1 / 0.1) / 2), "sums": pytest.approx(0.5 / 0.6)}
+    assert group["singles"]["temperature"]["sums"] == pytest.approx((0.5 - 0.1 - 0.2) / 0.6)
+    assert group["singles"]["vector"]["mean"] == pytest.approx((0.2 / 0.5 + 0.1 / 0.1) / 2)
+    assert (group["harmed"], group["largest_harm"]) == (1, 0.1)

@@ -19,7 +19,7 @@ EVIDENCE, SLOPE = 3.0, 2.0
 #: Other scores: with gain g and standard error s it gets the share 1 − (CAUTION·s/g)², all of it when g is CERTAIN · s.
 CAUTION, CERTAIN = 0.8, 4.0
 #: Nats that lifting exact zeros may cost in all where none of them was the truth so far.
-UNSEEN = 0.1
+UNSEEN = 0.02
 #: A mixture trusted less than this is not worth shipping.
 LEAST_TRUST = 0.02
 #: Quantile of the 95 % intervals.

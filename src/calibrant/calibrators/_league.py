@@ -205,16 +205,18 @@ class Crossing:
     def floor(self, rows: Any, weights: Floats) -> float:
         """The fitted floor of these rows, 0 when no exact zero occurs.
 
-        It expects at least half an event among the zeros (at most two rows' worth): none so far does not mean never.
+        Where no zero came true it expects half an event among them: none so far does not mean never.
         """
         from calibrant.calibrators.temperature import TemperatureScaling
 
-        part = self.scores.rows(rows)
+        part, codes = self.scores.rows(rows), self.codes[rows]
         if self.space == "logit" or not part.zeros()[0]:
             return 0.0
-        fitted = TemperatureScaling().fit(part.matrix, self.codes[rows], sample_weight=weights).floor_
+        fitted = min(TemperatureScaling().fit(part.matrix, codes, sample_weight=weights).floor_, MOST_FLOOR)
+        if (part.matrix[np.arange(part.n), codes] == 0).any():
+            return fitted
         zeros = float(weights @ (part.matrix == 0).mean(axis=1))
-        return max(min(fitted, MOST_FLOOR), min(0.5 / zeros, 2.0 / float(weights.sum()), MOST_FLOOR))
+        return max(fitted, min(0.5 / zeros, 2.0 / float(weights.sum()), MOST_FLOOR))
 
     def fit(self, entry: Entry, rows: Any, weights: Floats, floor: float) -> Calibrator:
         """Fit one candidate on some rows."""

@@ -87,7 +87,7 @@ class AutoCalibrator(Calibrator):
     share 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below 2 %. For other scores, with gain g and
     standard error s, the share is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where the
     input holds exact zeros, the input with its zeros lifted takes its place: by the most likely uniform share if one
-    of them was the truth, else by a share that costs 0.1 nats over all rows.
+    of them was the truth, else by a share that costs 0.02 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
     is within noise. The floor under exact zeros is fitted once per fold, expects at least half an event, and is shared.
     Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.errors import CalibrantWarning, FileError
+from calibrant.studies.writing import stamp
 
 __all__ = ["LeagueReport", "RealSet", "read_sets", "run_league"]
 
@@ -26,6 +27,14 @@ DIRICHLET_SCORES = 60_000
 CALIBRATION_ROWS = 5_000
 #: A probability of the truth counts as no less than this.
 LEAST = 1e-15
+#: Least gain of the oracle, in nats, that is worth a ratio.
+MATTERS = 0.003
+ABOUT = (
+    f"The oracle picks, with hindsight, the best of {len(SINGLES)} single methods for each set by its test rows. "
+    "A share is the NLL gained over doing nothing, divided by what the oracle gains: averaged over the sets where "
+    f"that is more than {MATTERS} nats, and of the sums over all sets. "
+    "Harm: NLL worse than doing nothing by more than two paired standard errors."
+)
 #: Fewest rows of a set with several forecasters that some days leave out.
 FEWEST = 80
 
@@ -149,26 +158,25 @@ class LeagueReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
         return {
-            "schema": 1, "groups": {name: _shares(rows) for name, rows in self.groups().items()},
+            "schema": 1, "groups": {name: _summary(rows) for name, rows in self.groups().items()},
             "sets": list(self.rows),
         }
 
     def to_markdown(self) -> str:
         """Return the tables as Markdown."""
-        lines = [
-            "| group | sets | auto: share of the oracle's NLL gain | mean share per set | harm (largest) |",
-            "|---|---|---|---|---|",
-        ]
-        for name, rows in self.groups().items():
-            got = _shares(rows)
+        lines = [stamp("calibrant bench --league"), "", ABOUT, ""]
+        lines += ["| group | sets | automatic: mean share | share of sums | harm (largest) |", "|---|---|---|---|---|"]
+        groups = {name: _summary(rows) for name, rows in self.groups().items()}
+        for name, got in groups.items():
             lines.append(
-                f"| {name} | {len(rows)} | {100 * got['auto']:.1f} % | {100 * got['mean']:.1f} % "
+                f"| {name} | {got['sets']} | {100 * got['auto']['mean']:.1f} % | {100 * got['auto']['sums']:.1f} % "
                 f"| {got['harmed']} ({got['largest_harm']:.4f}) |"
             )
-        lines += ["", "Share of the oracle's NLL gain by single methods:", ""]
-        for name, rows in self.groups().items():
-            singles = sorted(_shares(rows)["singles"].items(), key=lambda item: -item[1])
-            lines.append(f"- {name}: " + ", ".join(f"{method} {100 * share:.0f} %" for method, share in singles))
+        lines += ["", "Mean share (share of sums) of single methods:", ""]
+        for name, got in groups.items():
+            singles = sorted(got["singles"].items(), key=lambda item: -item[1]["mean"])
+            shares = (f"{n} {100 * v['mean']:.0f} ({100 * v['sums']:.0f}) %" for n, v in singles)
+            lines.append(f"- {name}: {', '.join(shares)}")
         lines += ["", "| set | rows | classes | NLL before → after | Brier | ECE % | KS % | best single | its NLL |",
                   "|---|---|---|---|---|---|---|---|---|"]
         for row in self.rows:
@@ -185,20 +193,23 @@ class LeagueReport:
     __str__ = to_markdown
 
 
-def _shares(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Gains summed over sets, as shares of the gain of the best single method of each set in hindsight."""
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    harm = [row["harm"] for row in rows]
+    return {
+        "sets": len(rows), "auto": _shares(rows, "auto"), "harmed": sum(h > 0 for h in harm), "largest_harm": max(harm),
+        "singles": {n: _shares(rows, n) for n in SINGLES if all(n in row["nll"] for row in rows)},
+    }
+
+
+def _shares(rows: list[dict[str, Any]], method: str) -> dict[str, float]:
+    """Gain of a method over doing nothing as a share of the oracle's: averaged over sets, and of the sums."""
     nothing = np.array([row["nll"]["identity"] for row in rows])
     oracle = nothing - np.array([min(v for n, v in row["nll"].items() if n != "auto") for row in rows])
-    auto = nothing - np.array([row["nll"]["auto"] for row in rows])
-    matters = oracle > 0.003  # below, a ratio is noise
-    methods = [n for n in SINGLES if all(n in row["nll"] for row in rows)]
-    total = float(oracle.sum())
-    singles = {n: float((nothing - [row["nll"][n] for row in rows]).sum() / total) for n in methods} if total else {}
+    gain = nothing - np.array([row["nll"][method] for row in rows])
+    matters = oracle > MATTERS
     return {
-        "auto": float(auto.sum() / total) if total else float("nan"),
-        "mean": float((auto[matters] / oracle[matters]).mean()) if matters.any() else float("nan"),
-        "harmed": sum(row["harm"] > 0 for row in rows), "largest_harm": max(row["harm"] for row in rows),
-        "singles": singles,
+        "mean": float((gain[matters] / oracle[matters]).mean()) if matters.any() else float("nan"),
+        "sums": float(gain.sum() / oracle.sum()) if oracle.any() else float("nan"),
     }
 
 
