@@ -154,7 +154,7 @@ def adversarial():
 def test_measured_error_is_below_the_stated_bound(score, hit):
     forecast = check_pairs(hit, score, caller="test")
     summary = Summary(pairs=True).update(hit, score)
-    for name in ("ks", "mmce"):
+    for name in ("ks", "mmce", "smece"):
         recipe = lookup(name).build()
         said = precision(summary, recipe)
         error = abs(summary.value(recipe) - recipe.value(forecast))
@@ -163,10 +163,18 @@ def test_measured_error_is_below_the_stated_bound(score, hit):
 
     auc, bound = summary.auc()
     assert abs(auc - roc_auc_score(hit, score)) <= bound + 1e-12
-    for name in ("kde", "smece") if np.ptp(score) > 1e-3 else ("smece",):  # placed to the width of a cell
-        recipe = lookup(name).build()
+    if np.ptp(score) > 1e-3:  # placed to the width of a cell
+        recipe = lookup("kde").build()
         assert summary.value(recipe) == pytest.approx(recipe.value(forecast), abs=2e-3)
     assert "approximate" in precision(summary, CalibrationError(TopLabel(), Isotonic())).sentence
+
+
+def test_the_bound_of_the_smooth_error_is_small_where_it_matters():
+    rng = np.random.default_rng(0)
+    score = rng.random(20_000)
+    summary = Summary(pairs=True).update(rng.random(20_000) < 0.25 + 0.5 * score, score)
+    recipe = lookup("smece").build()
+    assert 0 < precision(summary, recipe).bound < 0.02 * summary.value(recipe)
 
 
 @pytest.mark.parametrize("grid", [FINE, COARSE])

@@ -61,7 +61,10 @@ def precision(summary: Summary, recipe: Recipe) -> Precision:
         factor = math.sqrt(2.0 / (grid * estimator.width))  # ‖k(s) − k(s')‖² = 2 − 2e^{−|s − s'|/width}
         bound = _join(recipe.view, [factor * _mean_gap(table) for table in tables])
         return Precision(bound, f"from cells: within {bound:.2g} of the value from rows")
-    if isinstance(estimator, KDE | Local | Smooth):
+    if isinstance(estimator, Smooth):
+        bound = _join(recipe.view, [_smooth_bound(table, estimator) for table in tables])
+        return Precision(bound, f"from cells: within {bound:.2g} of the value from rows")
+    if isinstance(estimator, KDE | Local):
         return Precision(None, f"approximate: scores are placed to the width of a cell ({1 / grid:.1g})")
     return Precision(None, "approximate: scores within a cell are pooled, without a useful worst-case bound")
 
@@ -79,12 +82,32 @@ def _ks_bound(table: Table) -> float:
     return float(np.where((table.n > 1) & (high > low), hidden, 0.0).max() / table.total)
 
 
+def _gaps(table: Table) -> tuple[Floats, Floats]:
+    """Upper bound of Σ|t − s| in every cell, and the width of the cell."""
+    low, high = bounds(table)
+    return table.wt * (1.0 - low) + (table.w - table.wt) * high, high - low
+
+
 def _mean_gap(table: Table) -> float:
     """Upper bound of the mean |t − s|."""
+    return float(_gaps(table)[0].sum() / table.total) if len(table) else 0.0
+
+
+def _smooth_bound(table: Table, estimator: Smooth) -> float:
+    """Largest change of the fixed point σ = f(σ) when rows move within their cells, f non-increasing.
+
+    A score moved by d (its cell and a step of the estimator's grid) moves a Gaussian of width σ by at most
+    d·√(2/π)/σ in the integral of |·|, so f by c/σ: the fixed point falls by at most x = c/(σ − x) and rises by c/σ.
+    """
     if not len(table):
         return 0.0
-    low, high = bounds(table)
-    return float((table.wt * (1.0 - low) + (table.w - table.wt) * high).sum() / table.total)
+    gap, width = _gaps(table)
+    moved = np.where(width > 0, width + 1.0 / estimator.grid, 0.0)
+    c = math.sqrt(2 / math.pi) * float(gap @ moved) / table.total
+    sigma = float(estimator.table_power(table, 1.0))
+    if sigma * sigma >= 4 * c:
+        return (sigma - math.sqrt(sigma * sigma - 4 * c)) / 2
+    return min(max(sigma, c / sigma), 1.0) if sigma > 0 else 1.0
 
 
 def evaluate_summary(
