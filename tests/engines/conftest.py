@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -38,23 +37,33 @@ def _lazy(columns: dict[str, Any]) -> Any:
 
 
 def _dask(columns: dict[str, Any]) -> Any:
-    import dask.dataframe as dask
-
+    dask = pytest.importorskip("dask.dataframe", reason="Dask is absent (requirements/dev.txt)")
     return dask.from_pandas(_pandas(columns), npartitions=3)
 
 
 def _ibis(columns: dict[str, Any]) -> Any:
-    import ibis
-
+    ibis = pytest.importorskip("ibis", reason="Ibis is absent (requirements/dev.txt)")
     return ibis.memtable(_arrow(columns))
 
 
-LOCAL = {"pandas": _pandas, "polars": _polars, "polars-lazy": _lazy, "pyarrow": _arrow, "duckdb": _duckdb}
-#: Engines that no extra of ours brings: tested where they happen to be installed.
-LOCAL |= {name: maker for name, maker in {"dask": _dask, "ibis": _ibis}.items() if find_spec(name)}
+LOCAL = {
+    "pandas": _pandas,
+    "polars": _polars,
+    "polars-lazy": _lazy,
+    "pyarrow": _arrow,
+    "duckdb": _duckdb,
+    "dask": _dask,
+    "ibis": _ibis,
+}
 
 
 @pytest.fixture(params=list(LOCAL))
 def make_frame(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Any]:
+    maker: Callable[[dict[str, Any]], Any] = LOCAL[request.param]
+    return maker
+
+
+@pytest.fixture(params=[name for name in LOCAL if name != "dask"])  # Dask turns lists into strings
+def make_list_frame(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Any]:
     maker: Callable[[dict[str, Any]], Any] = LOCAL[request.param]
     return maker

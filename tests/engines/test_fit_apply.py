@@ -131,19 +131,17 @@ def test_files_stream_through_a_calibrator(tmp_path, suffix, method):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_list_columns_and_binary_scores_are_replaced(make_frame):
-    if make_frame.__name__ == "_dask":
-        pytest.skip("Dask turns lists into strings")
+def test_list_columns_and_binary_scores_are_replaced(make_list_frame):
     _, p, y = simulated(300)
     fitted = cal.TemperatureScaling().fit(p, y)
     import narwhals.stable.v2 as nw
 
-    done = nw.from_native(apply_frame(fitted, make_frame({"probs": p.tolist(), "label": y})))
+    done = nw.from_native(apply_frame(fitted, make_list_frame({"probs": p.tolist(), "label": y})))
     done = done.collect() if hasattr(done, "collect") else done
     np.testing.assert_allclose(np.array(done["probs"].to_list()), fitted.predict_proba(p), atol=1e-12)
     one = np.clip(p[:, 1], 0.01, 0.99)
     binary = cal.TemperatureScaling().fit(one, y == 1)
-    done = nw.from_native(apply_frame(binary, make_frame({"score": one, "id": np.arange(300)})))
+    done = nw.from_native(apply_frame(binary, make_list_frame({"score": one, "id": np.arange(300)})))
     done = done.collect() if hasattr(done, "collect") else done
     np.testing.assert_allclose(done["score"].to_numpy(), binary.predict_proba(one)[:, 1], atol=1e-12)
 

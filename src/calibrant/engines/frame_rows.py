@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_, or_
 from typing import Any
 
@@ -58,10 +58,15 @@ class Rows:
     weighted: bool
     logits: bool
 
-    @property
+    @cached_property
     def good(self) -> Any:
         """Rows that count."""
         return self.frame.filter(self.usable)
+
+    @cached_property
+    def good_top(self) -> Any:
+        """Rows that count, with their top label."""
+        return self._with_top(self.good)
 
     def _keep(self, by: Sequence[str]) -> list[Any]:
         return [*(nw.col(name) for name in by), *([nw.col(WEIGHT)] if self.weighted else [])]
@@ -88,7 +93,7 @@ class Rows:
 
     def top(self, by: Sequence[str]) -> Any:
         """Return the pairs (confidence, correct)."""
-        return self._with_top(self.good).select(nw.col(SCORE), nw.col(OUTCOME), *self._keep(by))
+        return self.good_top.select(nw.col(SCORE), nw.col(OUTCOME), *self._keep(by))
 
     def one_class(self, by: Sequence[str], k: int) -> Any:
         """Return the pairs (p_k, y == k)."""
@@ -119,7 +124,7 @@ class Rows:
 
     def entropy(self, by: Sequence[str], group: str | None) -> Any:
         """Return the pairs (normalised entropy, wrong) and the error the forecast expects, 1 − max p."""
-        frame = self._with_logs(self._with_top(self.good))
+        frame = self._with_logs(self.good_top)
         terms = [p * nw.col(_log(k)) for k, p in enumerate(self._ps())]
         entropy = (nw.sum_horizontal(*terms) * (-1.0 / float(np.log(self.n_classes)))).clip(0.0, 1.0)
         entropy = (entropy * 1e12 + 0.5).floor() / 1e12  # Spark's own round takes decimals: ten times as long
