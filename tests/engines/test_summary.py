@@ -169,6 +169,25 @@ def test_measured_error_is_below_the_stated_bound(score, hit):
     assert "approximate" in precision(summary, CalibrationError(TopLabel(), Isotonic())).sentence
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_joined_cells_and_the_limit_law_give_the_same_null_values(monkeypatch, n_classes):
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.full(n_classes, 0.4), 30_000)
+    y = (rng.random(30_000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, n_classes - 1)
+    summary = Summary(n_classes=n_classes).update(y, p)
+    names = ["ece", "ks", "mmce", "cwce", "ace", "smece"]
+    found = {}
+    for label, draws, steps in (("cells", 1e18, 1e18), ("joined", 0, 100)):
+        monkeypatch.setattr("calibrant.engines.summary_evaluation._DRAWS", draws)
+        monkeypatch.setattr("calibrant.engines.summary_evaluation._STEPS", steps)
+        found[label] = summary.evaluate(measures=names, n_resamples=600, rng=0).results
+    for one, two in zip(found["cells"], found["joined"], strict=True):
+        assert two.value == one.value
+        assert two.null_mean == pytest.approx(one.null_mean, rel=0.1), one.name  # four standard errors
+        assert two.null_std == pytest.approx(one.null_std, rel=0.15), one.name
+        assert two.pvalue == pytest.approx(one.pvalue, abs=0.08), one.name
+
+
 def test_the_bound_of_the_smooth_error_is_small_where_it_matters():
     rng = np.random.default_rng(0)
     score = rng.random(20_000)
