@@ -12,6 +12,7 @@ from calibrant import calibrators as cal
 from calibrant.core.links import softmax
 from calibrant.engines.applying import apply_frame, apply_paths, is_simple
 from calibrant.engines.fitting import fit_frame, fit_summary
+from calibrant.engines.repairing import apply_file
 from calibrant.engines.summary import Summary
 from calibrant.errors import ConvergenceWarning, FileError, InputError
 from helpers import load_data
@@ -205,6 +206,8 @@ def test_a_suffix_that_the_engine_does_not_write_is_named(tmp_path):
     fitted = cal.TemperatureScaling().fit(p, y)
     with pytest.raises(FileError, match=r"'\.jsonl'.*parquet, csv, tsv"):
         apply_paths(fitted, tmp_path / "in.parquet", tmp_path / "out.jsonl", engine="duckdb")
+    with pytest.raises(FileError, match="name it with -o"):
+        apply_file(fitted, tmp_path / "*.parquet", "-")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "jsonl", "npz", "std.npz"])
@@ -246,7 +249,6 @@ def test_means_and_variances_are_replaced(tmp_path, suffix):
 
 
 def test_means_and_variances_need_a_file_of_them(tmp_path):
-    from calibrant.engines.repairing import apply_file
     from calibrant.regression import StdScaling
 
     fitted = StdScaling().fit([0.0, 0.0], [1.0, 1.0], [2.0, -2.0])

@@ -226,6 +226,8 @@ def apply_file(
     many = is_many(str(path))
     source = "parquet" if many else file_format(path, input_format)
     target = _target_format(out, engine)
+    if many and str(out) == "-":
+        raise FileError(f"{path} names many files, whose result goes into a file. Hint: name it with -o.")
     regression = not hasattr(fitted, "predict_proba")
     streams = many or (source in TABLES and target in TABLES and "-" not in (str(path), str(out)) and not input_format)
     if streams and not regression:
