@@ -21,7 +21,7 @@ CAUTION, CERTAIN = 0.8, 4.0
 #: Nats that lifting exact zeros may cost in all where none of them was the truth so far.
 UNSEEN = 0.02
 #: A mixture trusted less than this is not worth shipping.
-LEAST_TRUST = 0.02
+LEAST_TRUST = 0.2
 #: Quantile of the 95 % intervals.
 Z = 1.959963984540054
 
