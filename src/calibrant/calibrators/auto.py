@@ -84,8 +84,8 @@ class AutoCalibrator(Calibrator):
     pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15), identity (0.15) and
     the rest, so that few rows do not choose at random. The mixture is then scored on rows that neither members nor
     weights have seen. With e nats of log-likelihood over doing nothing, a pseudo-Bayes factor [4]_, it gets the
-    share 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For other scores, with gain g and
-    standard error s, the share is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where the
+    share 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For other scores, with gain g
+    and standard error s, the share is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where the
     input holds exact zeros, the input with its zeros lifted takes its place: by the most likely uniform share if one
     of them was the truth, else by a share that costs 0.02 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best

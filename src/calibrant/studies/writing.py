@@ -47,8 +47,8 @@ def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def stamp(command: str) -> str:
-    """Return who wrote a page, when, and with which versions."""
+def stamp(command: str, *packages: str) -> str:
+    """Return who wrote a page, when, and with which versions (of further packages, too)."""
 
     def of(package: str) -> str:
         try:
@@ -56,7 +56,8 @@ def stamp(command: str) -> str:
         except PackageNotFoundError:
             return ""
 
-    versions = ", ".join(filter(None, (of(name) for name in ("calibrant", "numpy", "scipy", "scikit-learn"))))
+    names = ("calibrant", "numpy", "scipy", "scikit-learn", *packages)
+    versions = ", ".join(filter(None, (of(name) for name in names)))
     today = datetime.now(UTC).date()
     return f"Written by `{command}` on {today}: {versions}, Python {platform.python_version()}."
 
