@@ -150,6 +150,17 @@ def test_compare_refuses_other_rows(files, tmp_path):
     assert "row 0" in run("compare", files / "z.npz", tmp_path / "other.npz", code=1)
 
 
+def test_many_files_lead_to_evaluate_not_to_compare(files, tmp_path):
+    folder, out = tmp_path / "logs", tmp_path / "out.csv"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_bytes((files / "p_.csv").read_bytes())
+    done = CliRunner().invoke(cli, ["apply", str(files / "cal.json"), str(folder), "-o", str(out)])
+    assert f"Next: calibrant evaluate {out}" in done.stderr
+    assert pl.read_csv(out).height == 1200
+    assert "names many files" in run("compare", folder, out, code=1)
+
+
 def test_check_gates(files, tmp_path):
     run("check", files / "p.npz", "--max", "ks=0.5", "--min", "accuracy=0.3")
     out = run("check", files / "p.npz", "--max", "ks=0.01", "--min", "accuracy=0.3", code=3)

@@ -68,7 +68,7 @@ def list_calibrators() -> CalibratorList:
     return CalibratorList(tuple(CALIBRATORS))
 
 
-def by_short_name(name: str) -> type[Calibrator]:
+def by_short_name(name: str, caller: str = "by_short_name") -> type[Calibrator]:
     """Return the class of a short name, as used by ``--method``.
 
     Examples
@@ -78,4 +78,4 @@ def by_short_name(name: str) -> type[Calibrator]:
     """
     from calibrant.calibrators._listing import find_short_name
 
-    return find_short_name(name)
+    return find_short_name(name, caller)

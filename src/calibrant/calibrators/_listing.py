@@ -71,10 +71,10 @@ def _record(name: str) -> dict[str, Any]:
     }
 
 
-def find_short_name(name: str) -> type[Calibrator]:
+def find_short_name(name: str, caller: str) -> type[Calibrator]:
     """Return the class that declares this short name, or say which exist."""
     found: dict[str, type[Calibrator]] = {}
     for class_name in room.CALIBRATORS:
         method = getattr(room, class_name)
         found[method.short_name] = method
-    return found[check_names(name, tuple(found), "method", "by_short_name")]
+    return found[check_names(name, tuple(found), "method", caller)]

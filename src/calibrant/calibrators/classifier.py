@@ -113,7 +113,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if isinstance(self.method, str):
             from calibrant.calibrators import by_short_name
 
-            calibrator = by_short_name(self.method)()
+            calibrator = by_short_name(self.method, type(self).__name__)()
         else:
             calibrator = clone(self.method)
         return calibrator.set_params(space=space, classes=None)

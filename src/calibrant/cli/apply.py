@@ -27,6 +27,7 @@ def command(calibrator: str, file: str, *, output: str, as_json: bool, **options
 
     Tables stream in bounded memory. The output appears whole or not at all.
     """
+    from calibrant.engines.paths import is_many
     from calibrant.engines.repairing import apply_file
 
     layout = layout_of(options)
@@ -36,4 +37,5 @@ def command(calibrator: str, file: str, *, output: str, as_json: bool, **options
     if as_json:
         emit_json({"schema": 1, "calibrator": calibrator, "input": file, "output": output, "note": note})
     elif output != "-":
-        emit(f"Written to {output}. Next: calibrant compare {file} {output}", err=True)
+        step = f"evaluate {output}" if is_many(file) else f"compare {file} {output}"
+        emit(f"Written to {output}. Next: calibrant {step}", err=True)

@@ -45,9 +45,9 @@ def command(file: str, *, output: str, method: str, as_json: bool, seed: int, **
     from calibrant.errors import InputError
 
     try:
-        by_short_name(method)
+        by_short_name(method, "fit")
         for name in options["candidates"]:
-            by_short_name(name)
+            by_short_name(name, "fit")
     except InputError as error:
         raise click.UsageError(str(error)) from error
     layout = layout_of(options, default_part="cal")

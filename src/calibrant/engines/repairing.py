@@ -445,6 +445,11 @@ def compare_files(
     **options
         Options of `calibrant.compare`: measures, level, n_bins.
     """
+    for path in filter(None, (first, second)):
+        if is_many(str(path)):
+            raise FileError(
+                f"{path} names many files, and compare pairs the rows of two. Hint: calibrant evaluate takes many."
+            )
     layout = layout or Layout()
     before = read_predictions(first, layout, input_format=input_format)
     forecast = to_forecast(before, caller="compare", normalize=normalize)
