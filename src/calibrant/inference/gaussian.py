@@ -16,17 +16,26 @@ from calibrant.core.tables import Pairs
 
 @dataclass(frozen=True, slots=True)
 class CellSums:
-    """Per cell: count, Σd and Σd² with d = t − s, empty cells left out, and the total count."""
+    """Per cell: count, Σd, Σd² and Σd³ with d = t − s, empty cells left out, and the total count."""
 
     w: Floats
     d: Floats
     d2: Floats
+    d3: Floats
     total: float
 
     @property
     def mean(self) -> Floats:
         """m_c = Σd/W of each cell."""
         return self.d / self.total
+
+    def path_skewness(self) -> Floats:
+        """Skewness of d·1(cell ≤ c) over all rows, for every c: how lopsided the noise of the cumulative path is."""
+        first, second, third = (np.cumsum(x) / self.total for x in (self.d, self.d2, self.d3))
+        variance = second - first**2
+        return np.where(
+            variance > 0, (third - 3 * first * second + 2 * first**3) / np.maximum(variance, 1e-300) ** 1.5, 0.0
+        )
 
 
 def cell_sums(pairs: Pairs, index: Floats, m: int) -> CellSums:
@@ -39,6 +48,7 @@ def cell_sums(pairs: Pairs, index: Floats, m: int) -> CellSums:
         w[kept],
         np.bincount(index, weight * d, m)[kept],
         np.bincount(index, weight * d * d, m)[kept],
+        np.bincount(index, weight * d**3, m)[kept],
         float(weight.sum()),
     )
 
