@@ -9,6 +9,7 @@ import pytest
 
 import calibrant
 from calibrant.core.shares import wilson
+from calibrant.core.tables import Pairs
 from calibrant.errors import CoverageWarning, InputError
 from calibrant.inference import (
     classwise_tests,
@@ -20,6 +21,7 @@ from calibrant.inference import (
     smallest_n,
     spiegelhalter_test,
 )
+from calibrant.inference.gaussian import cell_sums
 from calibrant.inference.means import Moments, mean_ends
 from calibrant.inference.tests import brownian_excursion
 
@@ -145,6 +147,30 @@ def test_equivalence():
     assert clear.pvalue < 0.05
     assert equivalence_test(*forecasts(20_000, 0.1), epsilon=0.03, rng=0).pvalue >= 0.5
     assert equivalence_test(*forecasts(20_000), epsilon=0.03, error="tce", rng=0).pvalue < 0.05
+
+
+def test_path_skewness_is_that_of_the_rows():
+    from scipy.stats import skew
+
+    rng = np.random.default_rng(0)
+    score = np.sort(rng.uniform(0.6, 1.0, 500))
+    pairs = Pairs(score, rng.random(500) < score)
+    index = np.arange(500) // 50
+    found = cell_sums(pairs, index, 10).path_skewness()
+    residual = pairs.outcome - score
+    assert found == pytest.approx([skew(residual * (index <= c)) for c in range(10)], rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "gap"), [(100, 0.1), (300, 0.06), (1000, 0.05)])
+def test_the_upper_limit_of_ks_keeps_its_level_when_misses_are_rare(n, gap):
+    below = 0
+    for seed in range(800):
+        rng = np.random.default_rng(seed)
+        score = 1 - 0.2 * rng.random(n) ** 2
+        y = rng.random(n) < np.clip(score - gap, 0, 1)
+        below += calibrant.interval("ks", y.astype(int), score, level=0.9, rng=0).high < gap
+    assert below / 800 < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 800)
 
 
 def test_expected_ece_matches_resampling():
