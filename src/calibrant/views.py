@@ -318,7 +318,7 @@ def _entropies(forecast: Forecast) -> Floats:
     out = np.empty(forecast.n)
 
     def visit(rows: slice) -> None:
-        p = forecast.block(rows).astype(np.float64)
+        p = forecast.block(rows).astype(np.float64, order="C")  # one order of summation for every container
         log_p = np.log(np.maximum(p, 1e-300))
         out[rows] = -np.einsum("ij,ij->i", p, log_p)
 

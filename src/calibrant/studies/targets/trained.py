@@ -54,8 +54,8 @@ def _run(quick: bool) -> tuple[TrainingReport, dict[str, dict[str, Any]]]:
             epochs=25,
             average_epochs=5,
             samples=5,
-            trace_steps=120,
-            trace_every=20,
+            trace_steps=300,
+            trace_every=50,
         )
     here = current_workspace()
 
