@@ -16,7 +16,8 @@ from calibrant.core.tables import Pairs, cell_table
 from calibrant.engines.cells import bounds, fill_cells
 from calibrant.engines.summary import Summary
 from calibrant.engines.summary_bytes import _HEAD
-from calibrant.engines.summary_evaluation import BrownianNull, precision
+from calibrant.engines.summary_evaluation import precision
+from calibrant.engines.summary_null import BrownianNull
 from calibrant.errors import FileError, InputError
 from calibrant.estimators import Isotonic
 from calibrant.inference.evaluation import evaluate
@@ -178,8 +179,8 @@ def test_joined_cells_and_the_limit_law_give_the_same_null_values(monkeypatch, n
     names = ["ece", "ks", "mmce", "cwce", "ace", "smece"]
     found = {}
     for label, draws, steps in (("cells", 1e18, 1e18), ("joined", 0, 100)):
-        monkeypatch.setattr("calibrant.engines.summary_evaluation._DRAWS", draws)
-        monkeypatch.setattr("calibrant.engines.summary_evaluation._STEPS", steps)
+        monkeypatch.setattr("calibrant.engines.summary_null._DRAWS", draws)
+        monkeypatch.setattr("calibrant.engines.summary_null._STEPS", steps)
         found[label] = summary.evaluate(measures=names, n_resamples=600, rng=0).results
     for one, two in zip(found["cells"], found["joined"], strict=True):
         assert two.value == one.value

@@ -46,7 +46,7 @@ def real(tmp_path_factory):
     folder = tmp_path_factory.mktemp("real")
     images = write_idx(folder / "images", load_data("fashion_mnist_subset"))
     plan = training.Plan.make(quick=True, data=str(images), methods=["plain", "swag"])
-    plan = replace(plan, rows=640, lr=5e-3, trace_steps=80, trace_every=40)
+    plan = replace(plan, rows=1280, lr=5e-3, trace_steps=80, trace_every=40)
     return folder / "run", plan, training.run(folder / "run", plan, jobs=1)
 
 
@@ -67,10 +67,10 @@ def test_penalty_and_temperature_repair_an_over_confident_network(real):
         start = values(report, method, "none", "1")
         assert start["ece"]["mean"] > 0.06  # over-confident, so there is something to repair
         repaired = {p: values(report, method, p, "optimal") for p in ("entropy", "mmce", "uce")}
-        assert np.mean([row["uce"]["mean"] for row in repaired.values()]) < start["uce"]["mean"] - 0.005, method
+        assert np.mean([row["uce"]["mean"] for row in repaired.values()]) < start["uce"]["mean"] - 0.01, method
         for penalty, after in repaired.items():
-            assert after["ece"]["mean"] < start["ece"]["mean"] - 0.01, (method, penalty)
-            assert after["accuracy"]["mean"] > start["accuracy"]["mean"] - 0.1, (method, penalty)
+            assert after["ece"]["mean"] < start["ece"]["mean"] - 0.02, (method, penalty)
+            assert after["accuracy"]["mean"] > start["accuracy"]["mean"] - 0.04, (method, penalty)
 
 
 def test_mmce_trains_towards_calibration_without_temperature(real):
@@ -84,10 +84,10 @@ def test_rejection_and_foreign_data(real):
     _, _, report = real
     results = [result for cell in report.cells for result in cell["results"].values()]
     falls = [error_falls(r["rejection"]["error"], r["rejection"]["coverage"]) for r in results]
-    assert np.mean(falls) >= 0.8  # networks of 640 rows differ between processors
+    assert np.mean(falls) >= 0.8  # networks of 1 280 rows differ between processors
     for result in results:
-        assert result["swap_in"]["uncertainty"][-1] > result["swap_in"]["uncertainty"][0]
-    assert np.mean([result["ood"]["auroc"] for result in results]) > 0.6
+        assert result["swap_in"]["uncertainty"][-1] > result["swap_in"]["uncertainty"][0] + 0.05
+        assert result["ood"]["auroc"] > 0.6
 
 
 def test_poor_start_is_worse_calibrated(real):

@@ -72,7 +72,7 @@ def judge(
     impossible costs without bound the day it comes, and one such score would drown every other gain.
     """
     losses = row_losses(held, score)
-    gains = [held.mean_and_error(losses[0] - rows) for rows in losses]
+    gains = [held.mean_and_error(losses[0] - own) for own in losses]
     best = int(np.argmax([gain for gain, _ in gains]))
     single = _simplest(held, losses, best)
     shares, final = np.eye(len(entries))[single], losses[single]

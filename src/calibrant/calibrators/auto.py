@@ -89,7 +89,8 @@ class AutoCalibrator(Calibrator):
     input holds exact zeros, the input with its zeros lifted takes its place: by the most likely uniform share if one
     of them was the truth, else by a share that costs 0.02 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
-    is within noise. The floor under exact zeros is fitted once per fold, expects at least half an event, and is shared.
+    is within noise. The floor under exact zeros is fitted once per fold and shared; where no zero came true it
+    expects half an event, and it is at most one half.
     Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part
     in the league; the final map is fitted on all rows.
 
