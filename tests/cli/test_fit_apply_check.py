@@ -161,6 +161,18 @@ def test_many_files_lead_to_evaluate_not_to_compare(files, tmp_path):
     assert "names many files" in run("compare", folder, out, code=1)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_apply_to_a_truncated_table_is_one_clear_line(files, tmp_path, many):
+    whole, source, out = tmp_path / "whole.parquet", tmp_path / "logs", tmp_path / "out.parquet"
+    pl.read_csv(files / "p_.csv").write_parquet(whole)
+    source.mkdir()
+    (source / "a.parquet").write_bytes(whole.read_bytes()[:300])
+    said = run("apply", files / "cal.json", source if many else source / "a.parquet", "-o", out, code=1)
+    assert "cannot be read" in said
+    assert "Hint: " in said
+    assert not out.exists()
+
+
 def test_check_gates(files, tmp_path):
     run("check", files / "p.npz", "--max", "ks=0.5", "--min", "accuracy=0.3")
     out = run("check", files / "p.npz", "--max", "ks=0.01", "--min", "accuracy=0.3", code=3)

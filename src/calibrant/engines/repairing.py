@@ -261,7 +261,8 @@ def _named_space(path: str | Path, layout: Layout) -> str:
     """What the columns of a table hold, by their names."""
     from calibrant.engines.files import _score_columns
 
-    names = list(open_paths(path, "polars").collect_schema())
+    with plain_errors(path, "polars"):
+        names = list(open_paths(path, "polars").collect_schema())
     found = _score_columns(names, layout)
     return "proba" if found is None else found[1]
 
