@@ -18,11 +18,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Guides whose every block can run anywhere, offline and in seconds.
-GUIDE = ("start", "measures", "inference", "calibrators", "regression")
+GUIDE = (
+    *("start", "metrics", "inference", "calibrators", "regression"),
+    *("one-file", "scikit-learn", "pytorch", "risk", "language-model", "how-to", "migrate"),
+)
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / "guide" / f"{name}.md" for name in GUIDE))
 REGENERATE = "python docs/consoles.py"
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LEAGUE = re.compile(r"\$ calibrant fit (?!.*--method)")
+_COMPARED = re.compile(r"\$ calibrant fit (?!.*--method)")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?")
 
 
@@ -76,7 +79,7 @@ def _empty_folder() -> Iterator[None]:
 def difference(old: str, new: str, tolerance: float = 0.05) -> str | None:
     """Return the first line in which two pages differ by more than rounding of numbers, or None.
 
-    In a league of methods close rivals may change places from machine to machine: there the first words count.
+    In a table of methods close rivals may change places from machine to machine: there the first words count.
     """
     for mine, theirs in zip([*_lines(old), ""], [*_lines(new), ""], strict=False):
         if _words(mine) != _words(theirs) or not _near(mine, theirs, tolerance):
@@ -85,16 +88,16 @@ def difference(old: str, new: str, tolerance: float = 0.05) -> str | None:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines to compare; the answer of a league as one line of sorted first words."""
-    league: list[str] | None = None
+    """Yield the lines to compare; the methods compared as one line of sorted first words."""
+    methods: list[str] | None = None
     for line in text.splitlines():
         if line.startswith(("$ ", "```")):
-            if league is not None:
-                yield " ".join(sorted(league))
-            league = [] if _LEAGUE.match(line) else None
+            if methods is not None:
+                yield " ".join(sorted(methods))
+            methods = [] if _COMPARED.match(line) else None
             yield line
-        elif league is not None:
-            league.append(line.partition(" ")[0])
+        elif methods is not None:
+            methods.append(line.partition(" ")[0])
         else:
             yield line
 

@@ -1,7 +1,7 @@
 """Write the reference pages from what the code declares; nothing in them is typed by hand.
 
-``python docs/generate.py`` rewrites the one page that is kept in the repository, ``docs/reference/cli.md``; the build
-calls `write_pages` for everything under ``docs/generated``.
+``python docs/generate.py`` rewrites the two pages that are kept in the repository, ``docs/reference/cli.md`` and
+``docs/reference/cli-plugins.md``; the build calls `write_pages` for everything under ``docs/generated``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import shutil
+import tomllib
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,15 @@ import calibrant
 
 HERE = Path(__file__).resolve().parent
 CLI_PAGE = HERE / "reference" / "cli.md"
+PLUGIN_PAGE = HERE / "reference" / "cli-plugins.md"
+#: Packages of this repository that add commands.
+PLUGIN_PACKAGES = ("papers", "benchmarks")
 REGENERATE = "python docs/generate.py"
-#: Rooms with a page of public names, in the order of the index; measures and calibrators have pages of their own.
-ROOMS = (
-    "views", "estimators", "metrics", "scores", "inference", "calibrators", "regression", "selective", "datasets",
-    "engines", "plots", "reporting", "torch", "studies", "testing", "errors",
+#: Subpackages with a page of public names, in the order of the index; metrics and calibrators have pages of their own.
+SUBPACKAGES = (
+    "workflows", "views", "estimators", "metrics", "scores", "inference", "calibrators", "regression", "selective",
+    "evidence", "datasets", "io", "summary", "engines", "monitoring", "plots", "reporting", "torch", "studies",
+    "testing", "errors",
 )  # fmt: skip
 #: What an engine can do with each kind of state.
 STATES = {"score sums": "yes", "table": "yes, from fine cells or bins", "all rows": "no: needs all rows at once"}
@@ -30,9 +36,10 @@ STATES = {"score sums": "yes", "table": "yes, from fine cells or bins", "all row
 
 def write_pages(folder: Path) -> None:
     """Write every generated page into `folder`, replacing what was there only where it changed."""
+    _INDEXED.clear()
     pages = {
-        **measure_pages(), **calibrator_pages(), **room_pages(),
-        "measures.md": measure_index(), "calibrators.md": calibrator_index(), "api.md": room_index(),
+        **metric_pages(), **calibrator_pages(), **subpackage_pages(),
+        "metrics.md": metric_index(), "calibrators.md": calibrator_index(), "api.md": subpackage_index(),
         "capabilities.md": capability_page(), "api/calibrant.md": top_page(), "tables.md": table_index(),
         **example_pages(),
     }  # fmt: skip
@@ -63,11 +70,17 @@ def autodoc(directive: str, name: str, **options: str) -> str:
     return f"```{{eval-rst}}\n.. {directive}:: {name}{extra}\n```"
 
 
+#: Classes that have a page already: a second one, under another name, does not enter the index.
+_INDEXED: dict[Any, str] = {}
+
+
 def document(path: str, item: Any) -> str:
     """Return the directive that documents one public object."""
     if inspect.isclass(item):
         own = [name for name, value in vars(item).items() if not name.startswith("_") and _explained(value)]
         more = {"members": ", ".join(own), "member_order": "bysource"} if own else {}
+        if _INDEXED.setdefault(item, path) != path:
+            more["no_index"] = ""
         return autodoc("autoclass", path, **more)
     if callable(item):
         return autodoc("autofunction", path)
@@ -89,54 +102,69 @@ def yes(flag: bool) -> str:
     return "yes" if flag else "no"
 
 
-# -- measures --------------------------------------------------------------------------------------
+# -- metrics ---------------------------------------------------------------------------------------
 
 
-def measure_pages() -> dict[str, str]:
-    """Return one page per measure: its declaration, then its docstring."""
-    measures = calibrant.list_measures()
-    return {f"measures/{name}.md": _measure_page(measures[name]) for name in measures}
+def every_metric() -> list[Any]:
+    """Return the metrics of both tasks, class probabilities first."""
+    return [listing[name] for listing in map(calibrant.list_metrics, ("classes", "regression")) for name in listing]
 
 
-def _measure_page(measure: Any) -> str:
-    direction = {True: "smaller is better", False: "larger is better", None: "neither"}[measure.smaller_is_better]
+def page_of(metric: Any) -> str:
+    """Return the name of a metric's page: two tasks may have one name."""
+    return metric.name if metric.task == "classes" else f"regression-{metric.name}"
+
+
+def metric_pages() -> dict[str, str]:
+    """Return one page per metric: its declaration, then its docstring."""
+    return {f"metrics/{page_of(metric)}.md": _metric_page(metric) for metric in every_metric()}
+
+
+def _metric_page(metric: Any) -> str:
+    direction = {True: "smaller is better", False: "larger is better", None: "neither"}[metric.smaller_is_better]
     sides = {"lower": "a lower bound of ", "upper": "an upper bound of "}
     rows = [
-        ("short name", f"`{measure.name}`"),
-        ("function", f"`calibrant.metrics.{measure.function}`"),
-        ("judges", measure.notion),
-        ("estimates", sides.get(measure.bound or "", "") + measure.estimates),
+        ("short name", f"`{metric.name}`"),
+        ("function", f"`calibrant.metrics.{metric.function}`"),
+        ("for", {"classes": "class probabilities", "regression": "means and variances"}[metric.task]),
+        ("shows", metric.plain),
+        ("judges", metric.notion),
+        ("estimates", sides.get(metric.bound or "", "") + metric.estimates),
         ("direction", direction),
-        ("perfect value", "–" if measure.perfect is None else f"{measure.perfect:g}"),
-        ("range", f"{measure.range[0]:g} … {measure.range[1]:g}"),
-        ("proper score", yes(measure.proper)),
-        ("consistent", yes(measure.consistent)),
-        ("weakness", measure.weakness),
-        ("parameters", ", ".join(f"`{p.name}={p.default!r}`" for p in measure.parameters().values()) or "none"),
-        ("cost", measure.cost),
-        ("state", measure.state),
-        ("paper", measure.paper),
-        ("since", measure.since),
+        ("perfect value", "–" if metric.perfect is None else f"{metric.perfect:g}"),
+        ("range", f"{metric.range[0]:g} … {metric.range[1]:g}"),
+        ("proper score", yes(metric.proper)),
+        ("consistent", yes(metric.consistent)),
+        ("weakness", metric.weakness),
+        ("parameters", ", ".join(f"`{p.name}={p.default!r}`" for p in metric.parameters().values()) or "none"),
+        ("cost", metric.cost),
+        ("state", metric.state),
+        ("paper", metric.paper),
+        ("since", metric.since),
     ]
-    call = f"```sh\ncalibrant evaluate preds.npz --measure {measure.name}\ncalibrant explain {measure.name}\n```"
-    body = autodoc("autofunction", f"calibrant.metrics.{measure.function}")
-    return f"# {measure.name}: {measure.title}\n\n{table(('', ''), rows)}\n\n{call}\n\n{body}\n"
+    call = f"```sh\ncalibrant evaluate preds.npz --metric {metric.name}\ncalibrant explain {metric.name}\n```"
+    body = autodoc("autofunction", f"calibrant.metrics.{metric.function}")
+    return f"# {metric.name}: {metric.title}\n\n{table(('', ''), rows)}\n\n{call}\n\n{body}\n"
 
 
-def measure_index() -> str:
-    """Return the list of measures with what each estimates, and the taxonomy."""
+def metric_index() -> str:
+    """Return the list of metrics with what each estimates, and the taxonomy."""
     from calibrant.metrics.taxonomy import taxonomy_text
 
-    measures = calibrant.list_measures()
-    sides = {"lower": "lower bound of ", "upper": "upper bound of "}
     rows = [
-        (f"[`{m.name}`](measures/{m.name}.md)", m.title, m.notion, sides.get(m.bound or "", "") + m.estimates, m.cost)
-        for m in (measures[name] for name in measures)
+        (
+            f"[`{m.name}`](metrics/{page_of(m)}.md)",
+            m.title,
+            {"classes": "class probabilities", "regression": "means and variances"}[m.task],
+            m.plain,
+            m.cost,
+        )
+        for m in every_metric()
     ]
-    toc = "\n".join(f"measures/{name}" for name in measures)
+    toc = "\n".join(f"metrics/{page_of(m)}" for m in every_metric())
     return (
-        "# Measures\n\nEvery number `calibrant` can compute, read from its declaration.\n\n"
-        f"{table(('name', 'title', 'judges', 'estimates', 'cost'), rows)}\n\n"
+        "# Metrics\n\nEvery number `calibrant` can compute, read from its declaration.\n\n"
+        f"{table(('name', 'title', 'of', 'shows', 'cost'), rows)}\n\n"
         f"## Who bounds whom\n\n```text\n{taxonomy_text()}\n```\n\n"
         f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     )
@@ -155,18 +183,18 @@ def _calibrator_page(record: dict[str, Any]) -> str:
     rows = [
         ("class", f"`calibrant.calibrators.{record['name']}`"),
         ("short name", f"`{record['short_name']}`"),
-        ("keeps the predicted class", yes(record["preserves_argmax"])),
-        ("keeps every ranking", yes(record["preserves_order"])),
+        ("preserves the predicted class (top-1)", yes(record["preserves_argmax"])),
+        ("preserves every ranking", yes(record["preserves_order"])),
         ("one-to-one", yes(record["injective"])),
         ("can give exact 0 or 1", yes(record["may_saturate"])),
         ("free numbers at 10 classes", "grows with the rows" if count is None else count),
-        ("minimises", record["default_loss"]),
+        ("minimizes", record["default_loss"]),
         ("exports", ", ".join(record["exports"]) or "JSON file only"),
         ("paper", record["paper"]),
     ]
-    import calibrant.calibrators as room
+    import calibrant.calibrators as methods
 
-    body = document(f"calibrant.calibrators.{record['name']}", getattr(room, record["name"]))
+    body = document(f"calibrant.calibrators.{record['name']}", getattr(methods, record["name"]))
     when = f"## When to use it, and when not\n\n{record['when']}"
     facts = f"## What it declares\n\n{table(('', ''), rows)}"
     return f"# {record['title']}\n\n{when}\n\n{facts}\n\n## The class\n\n{body}\n"
@@ -175,7 +203,7 @@ def _calibrator_page(record: dict[str, Any]) -> str:
 def calibrator_index() -> str:
     """Return the list of methods with their properties."""
     records = calibrant.list_calibrators().records()
-    head = ("method", "short name", "class kept", "order kept", "one-to-one", "exact 0/1", "when")
+    head = ("method", "short name", "preserves top-1", "preserves order", "one-to-one", "exact 0/1", "when")
     rows = [
         (
             f"[{r['name']}](calibrators/{r['name']}.md)", f"`{r['short_name']}`", yes(r["preserves_argmax"]),
@@ -185,27 +213,30 @@ def calibrator_index() -> str:
     ]  # fmt: skip
     toc = "\n".join(f"calibrators/{r['name']}" for r in records)
     return (
-        "# Calibrators\n\nEvery repair, with the properties it declares and the contract suite proves.\n\n"
+        "# Calibrators\n\nEvery method, with the properties it declares and the contract suite proves.\n\n"
         f"{table(head, rows)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     )
 
 
-# -- rooms -----------------------------------------------------------------------------------------
+# -- subpackages -----------------------------------------------------------------------------------
 
 
-def public_names(room: Any) -> list[str]:
-    """Return the public names of a room: its ``__all__``, or what it defines."""
-    listed = getattr(room, "__all__", None)
+def public_names(package: Any) -> list[str]:
+    """Return the public names of a subpackage: its ``__all__``, or what it defines."""
+    listed = getattr(package, "__all__", None)
     if listed is None:
-        listed = [name for name, value in vars(room).items() if not name.startswith("_") and inspect.isfunction(value)]
+        listed = [
+            name for name, value in vars(package).items() if not name.startswith("_") and inspect.isfunction(value)
+        ]
     return sorted(listed, key=str.lower)
 
 
 def elsewhere() -> dict[str, str]:
-    """Return the public names that have a page outside their room's page: full name -> link target."""
-    measures, pages = calibrant.list_measures(), {}
-    for name in measures:
-        pages[f"metrics.{measures[name].function}"] = f"../measures/{name}.md"
+    """Return the public names that have a page outside their subpackage's page: full name -> link target."""
+    pages = {}
+    for metric in every_metric():
+        for package in ("metrics", "regression"):
+            pages[f"{package}.{metric.function}"] = f"../metrics/{page_of(metric)}.md"
     for name in calibrant.list_calibrators():
         pages[f"calibrators.{name}"] = f"../calibrators/{name}.md"
     for name, home in calibrant._HOMES.items():  # the one list of top-level names
@@ -213,23 +244,26 @@ def elsewhere() -> dict[str, str]:
     return pages
 
 
-def room_pages() -> dict[str, str]:
-    """Return one page per room."""
+def subpackage_pages() -> dict[str, str]:
+    """Return one page per subpackage."""
     known = elsewhere()
-    return {f"api/{room}.md": _room_page(room, known) for room in ROOMS}
+    return {f"api/{package}.md": _subpackage_page(package, known) for package in SUBPACKAGES}
 
 
-def _room_page(name: str, known: dict[str, str]) -> str:
-    room = import_module(f"calibrant.{name}")
+def _subpackage_page(name: str, known: dict[str, str]) -> str:
+    package = import_module(f"calibrant.{name}")
     links, bodies = [], []
-    for public in public_names(room):
-        item = getattr(room, public)
-        target = known.get(f"{name}.{public}")
-        if target:
+    verbs = [public for public, home in calibrant._HOMES.items() if home.startswith(f"{name}.")]
+    for public in sorted({*public_names(package), *verbs}, key=str.lower):
+        item = getattr(calibrant if public in verbs else package, public)
+        target = "calibrant.md" if public in verbs else known.get(f"{name}.{public}")
+        if inspect.isfunction(item) and item.__name__ != public:  # a short name
+            links.append((f"`{public}`", f"`{item.__name__}`"))
+        elif target:
             links.append((f"[`{public}`]({target})", summary(item)))
         elif not inspect.ismodule(item):
             bodies.append(document(f"calibrant.{name}.{public}", item))
-    parts = [f"# calibrant.{name}", summary(room)]
+    parts = [f"# calibrant.{name}", summary(package)]
     if links:
         parts.append(table(("name", "what it is"), links))
     return "\n\n".join([*parts, *bodies]) + "\n"
@@ -242,35 +276,38 @@ def top_page() -> str:
     return "\n\n".join(["# calibrant", summary(calibrant), *bodies]) + "\n"
 
 
-def room_index() -> str:
-    """Return the list of rooms."""
+def subpackage_index() -> str:
+    """Return the list of subpackages."""
     rows = [("[`calibrant`](api/calibrant.md)", summary(calibrant))]
-    rows += [(f"[`calibrant.{room}`](api/{room}.md)", summary(import_module(f"calibrant.{room}"))) for room in ROOMS]
-    toc = "\n".join(f"api/{room}" for room in ("calibrant", *ROOMS))
-    return f"# Library\n\n{table(('room', 'what is in it'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
+    rows += [
+        (f"[`calibrant.{package}`](api/{package}.md)", summary(import_module(f"calibrant.{package}")))
+        for package in SUBPACKAGES
+    ]
+    toc = "\n".join(f"api/{package}" for package in ("calibrant", *SUBPACKAGES))
+    return f"# Library\n\n{table(('subpackage', 'what is in it'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
 
 
 # -- capabilities ----------------------------------------------------------------------------------
 
 
 def capability_page() -> str:
-    """Return which measure works where, from parameters and state."""
-    measures = calibrant.list_measures()
+    """Return which metric works where, from parameters and state."""
     rows = []
-    for m in (measures[name] for name in measures):
+    for m in every_metric():
         params = m.parameters()
         rows.append((
-            f"[`{m.name}`](measures/{m.name}.md)",
+            f"[`{m.name}`](metrics/{page_of(m)}.md)",
             *(yes(name in params) for name in ("view", "norm", "convention")),
-            yes(m.build().top_label_only), m.state, STATES[m.state], yes(m.panel),
+            yes(m.build().top_label_only), m.state,
+            STATES[m.state] if m.task == "classes" else "no: rows only", yes(m.default),
         ))  # fmt: skip
     head = (
-        "measure", "any view", "any norm", "conventions", "top-label pairs", "state", "Summary, Polars, DuckDB, Spark",
+        "metric", "any view", "any norm", "conventions", "top-label pairs", "state", "Summary, Polars, DuckDB, Spark",
         "in the default table",
     )  # fmt: skip
     return (
         "# What works where\n\nRead from the declarations. Weights, class names, logits and every container work "
-        "everywhere; a measure that needs all rows at once is refused by engines, with the reason.\n\n"
+        "everywhere; a metric that needs all rows at once is refused by engines, with the reason.\n\n"
         f"{table(head, rows)}\n"
     )
 
@@ -316,25 +353,60 @@ def example_pages() -> dict[str, str]:
 
 
 def cli_page() -> str:
-    """Return the command-line reference: the help text of every command."""
-    from calibrant.cli import cli
-
+    """Return the command-line reference: the help text of every command of a plain install."""
     about = f"The help text of every command, as printed by `--help`. Regenerate this page with `{REGENERATE}`."
-    parts = [f"# Command line\n\n{about}", f"## calibrant\n\n```text\n{help_text()}\n```"]
-    for name in cli.list_commands(None):
+    more = "Further commands come with [other packages](cli-plugins.md)."
+    parts = [f"# Command line\n\n{about} {more}", f"## calibrant\n\n```text\n{help_text()}\n```"]
+    group = command_group()
+    for name in group.own:
         parts.append(f"## calibrant {name}\n\n```text\n{help_text(name)}\n```")
-        subs = getattr(cli.get_command(None, name), "commands", {})
+        subs = getattr(group.get_command(None, name), "commands", {})
         parts.extend(f"### calibrant {name} {sub}\n\n```text\n{help_text(name, sub)}\n```" for sub in subs)
     return "\n\n".join(parts) + "\n"
+
+
+def plugin_page() -> str:
+    """Return the reference of the commands that the packages beside calibrant add."""
+    about = (
+        "Commands that packages of their own add to `calibrant` (entry point group `calibrant.commands`): "
+        f"`calibrant-papers` and `calibrant-benchmarks`. Regenerate this page with `{REGENERATE}`."
+    )
+    parts = [f"# Commands of other packages\n\n{about}"]
+    parts += [f"## calibrant {name}\n\n```text\n{help_text(name)}\n```" for name in plugin_points()]
+    return "\n\n".join(parts) + "\n"
+
+
+def plugin_points() -> dict[str, EntryPoint]:
+    """Return the commands that the packages of this repository declare, installed or not."""
+    found = {}
+    for package in PLUGIN_PACKAGES:
+        project = tomllib.loads((HERE.parent / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for group, points in project["entry-points"].items():
+            found |= {name: EntryPoint(name=name, value=value, group=group) for name, value in points.items()}
+    return found
+
+
+def command_group(*, plugins: bool = False) -> Any:
+    """Return the command line of a plain install, or with the commands of the packages of this repository."""
+    from calibrant.cli import CommandFolder, cli
+
+    group = CommandFolder(
+        cli.name,
+        params=cli.params,
+        help=cli.help,
+        epilog=cli.epilog,
+        context_settings=cli.context_settings,
+    )
+    group.plugins = plugin_points() if plugins else {}
+    return group
 
 
 def help_text(*words: str) -> str:
     """Return what ``calibrant … --help`` prints on a wide terminal."""
     from click.testing import CliRunner
 
-    from calibrant.cli import cli
-
-    found = CliRunner().invoke(cli, [*words, "--help"], prog_name="calibrant", terminal_width=100)
+    group = command_group(plugins=bool(words))
+    found = CliRunner().invoke(group, [*words, "--help"], prog_name="calibrant", terminal_width=100)
     if found.exit_code:
         raise RuntimeError(f"calibrant {' '.join(words)} --help failed: {found.output}")
     return found.output.rstrip()
@@ -344,6 +416,7 @@ def main() -> None:
     """Rewrite the pages that are kept in the repository."""
     CLI_PAGE.parent.mkdir(exist_ok=True)
     CLI_PAGE.write_text(cli_page(), encoding="utf-8")
+    PLUGIN_PAGE.write_text(plugin_page(), encoding="utf-8")
     shutil.rmtree(HERE / "generated", ignore_errors=True)
 
 

@@ -29,8 +29,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         page = browser.new_page(viewport={"width": 1144, "height": 900}, color_scheme="light")
         page.goto((Path(folder) / "report.html").as_uri())
-        table = page.locator("#sure table").bounding_box()
-        clip = {"x": 0, "y": 0, "width": 1144, "height": table["y"] + table["height"] + 24}
+        chart = page.locator("#diagram .two").bounding_box()
+        clip = {"x": 0, "y": 0, "width": 1144, "height": chart["y"] + chart["height"] + 8}
         page.screenshot(path=IMAGES / "report.png", clip=clip, full_page=True)
         browser.close()
     print(f"report.png: {(IMAGES / 'report.png').stat().st_size / 1000:.0f} kB")

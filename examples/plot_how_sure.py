@@ -24,7 +24,7 @@ y, p = digit[test], model.predict_proba(images[test])
 by_bins = plot_against_bins(y, p, n_bins=(5, 10, 15, 30, 60, 120))
 
 # %%
-# Measures of random parts of the rows: mean and 90 % range.
+# Metrics of random parts of the rows: mean and 90% range.
 by_size = plot_against_sample_size(y, p, sizes=(50, 100, 200, 400, len(y)), n_repeats=10)
 
 # %%

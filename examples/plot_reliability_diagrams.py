@@ -3,11 +3,11 @@ Reading a reliability diagram
 =============================
 
 Four ways to draw how often a forecast comes true, each with what a calibrated model would show at this number of
-rows (grey). Only what leaves the grey is news.
+rows (gray). Only what leaves the gray is news.
 """
 
 # %%
-# An over-confident classifier on scikit-learn's digits: few noisy digits train it, others judge.
+# An overconfident classifier on scikit-learn's digits: few noisy digits train it, others judge.
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -39,4 +39,4 @@ classes = plot_reliability(y, p, view="classwise", n_bins=10)
 # %%
 # The cumulative graphs: their largest distance is the KS error, again without bins.
 graphs = plot_ks(y, p)
-print(f"KS {graphs.ks:.4f} at {100 * graphs.at:.0f} % of the rows")
+print(f"KS {graphs.ks:.4f} at {100 * graphs.at:.0f}% of the rows")

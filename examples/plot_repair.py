@@ -2,11 +2,11 @@
 Repair and proof
 ================
 
-Try many repairs on calibration rows, look at the league, and prove on other rows how much the chosen one helped.
+Try many repairs on calibration rows, look at the comparison, and prove on other rows how much the chosen one helped.
 """
 
 # %%
-# An over-confident classifier of noisy digits, with rows to repair it and rows to judge it.
+# An overconfident classifier of noisy digits, with rows to repair it and rows to judge it.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant import compare
 from calibrant.calibrators import AutoCalibrator, TemperatureScaling
-from calibrant.plots import plot_calibration_map, plot_league, plot_reliability
+from calibrant.plots import plot_calibration_map, plot_methods, plot_reliability
 
 images, digit = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
@@ -28,8 +28,8 @@ auto = AutoCalibrator(fast=True).fit(p_cal, y_cal)
 print(auto.reason_)
 
 # %%
-# Gain of each method over doing nothing, on rows it was not fitted on.
-league = plot_league(auto)
+# Gain of each method over the uncalibrated forecast, on rows it was not fitted on.
+methods = plot_methods(auto)
 
 # %%
 # Before and after on the test rows, and the honest improvement of the proper scores.

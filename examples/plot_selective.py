@@ -2,7 +2,7 @@
 Refusing what is unsure
 =======================
 
-The error of what is kept when unsure forecasts are refused, and how a softmax temperature moves the measures.
+The error of what is kept when unsure forecasts are refused, and how a softmax temperature moves the metrics.
 """
 
 # %%
@@ -27,7 +27,7 @@ print(f"AURC {kept.aurc:.4f}")
 rejected = plot_rejection(y, p)
 
 # %%
-# Every measure has its own best temperature; the proper score decides.
+# Every metric has its own best temperature; the proper score decides.
 logits = model.decision_function(images[test])
 warm = plot_against_temperature(y, logits, measures=("ece", "ks", "nll"))
 print(f"NLL is least at T = {warm.x[warm.values['nll'].argmin()]:.2f}")

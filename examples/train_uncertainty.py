@@ -1,4 +1,4 @@
-"""Where a network does not know: Monte-Carlo dropout, rejection of unsure rows, foreign data.
+"""Where a network does not know: Monte-Carlo dropout, rejection of unsure rows, out-of-distribution data.
 ===========================================================================================
 """
 
@@ -18,14 +18,17 @@ x_train, x_rest, y_train, y_rest = train_test_split(images[known], labels[known]
 x_cal, x_test, y_cal, y_test = train_test_split(x_rest, y_rest, random_state=0)
 
 model = torch.nn.Sequential(
-    torch.nn.Linear(64, 128), torch.nn.ReLU(), MCDropout(0.2), torch.nn.Linear(128, 8),
+    torch.nn.Linear(64, 128),
+    torch.nn.ReLU(),
+    MCDropout(0.2),
+    torch.nn.Linear(128, 8),
 )
-optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 x, y = torch.tensor(x_train), torch.tensor(y_train)
 for _ in range(200):
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(x), y).backward()
-    optimiser.step()
+    optimizer.step()
 
 held_out = predict(model, [(torch.tensor(x_cal), torch.tensor(y_cal))], samples=25, rng=0)
 temper = MonteCarloTemperature().fit(held_out)
@@ -35,5 +38,8 @@ foreign = temper.predict(predict(model, torch.tensor(images[~known]), samples=25
 print(test)
 print(rejection_curve(y_test, test.proba, thresholds=np.array([1.0, 0.5, 0.25, 0.1])))
 print(coverage_at_risk(y_test, test.proba, risk=0.05, delta=0.1))
-print("foreign digits by total entropy:    ", ood_detection(test.proba, foreign.proba, rng=0))
-print("foreign digits by what weights differ:", ood_detection(test.epistemic, foreign.epistemic, by="score", rng=0))
+print("out-of-distribution digits by total entropy:    ", ood_detection(test.proba, foreign.proba, rng=0))
+print(
+    "out-of-distribution digits by what weights differ:",
+    ood_detection(test.epistemic, foreign.epistemic, by="score", rng=0),
+)

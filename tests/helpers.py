@@ -1,14 +1,37 @@
-"""What many tests share: the real data sets, found through CALIBRANT_DATA."""
+"""What many tests share: the real data sets, found through CALIBRANT_DATA, and marks for optional libraries."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: Optional library -> the extra that brings it.
+EXTRAS = {"duckdb": "engines", "pandas": "engines", "pyarrow": "engines", "matplotlib": "plots", "torch": "torch"}
+
+
+def needs(*libraries: str) -> pytest.MarkDecorator:
+    """Mark of a test, or of one of its values, that cannot run without these libraries."""
+    absent = [library for library in libraries if importlib.util.find_spec(library) is None]
+    reason = ", ".join(f"{library} is absent (extra: {EXTRAS[library]})" for library in absent)
+    return pytest.mark.skipif(bool(absent), reason=reason or "nothing is absent")
+
+
+def where_installed(values: Iterable[Any]) -> list[Any]:
+    """Values of a parametrized test, where one that is or ends with the name of an optional library needs that library."""
+    found = []
+    for value in values:
+        name = value[-1] if isinstance(value, list | tuple) and value else value
+        library = {"arrow": "pyarrow"}.get(name, name) if isinstance(name, str) else None
+        found.append(pytest.param(value, marks=needs(library)) if library in EXTRAS else value)
+    return found
 
 
 def data_path(name: str) -> Path:

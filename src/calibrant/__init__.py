@@ -5,29 +5,41 @@ Names load when used (SPEC 1): ``import calibrant`` costs no more than NumPy.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from calibrant._deprecated import lazy_attribute
 
-#: Where each public name lives; rooms are modules of their own.
+__version__ = "0.2.0.dev0"
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the user sets up a handler
+
+#: Where each public name lives, relative to this package.
 _HOMES = {
     "CalibratedClassifier": "calibrators",
     "Comparison": "inference",
     "Evaluation": "inference",
-    "Summary": "engines",
-    "apply_json": "applying",
-    "compare": "inference",
-    "evaluate": "inference",
+    "Summary": "summary",
+    "apply": "workflows.apply",
+    "check": "workflows.check",
+    "compare": "workflows.compare",
+    "evaluate": "workflows.evaluate",
+    "explain": "workflows.explain",
+    "fit": "workflows.fit",
     "interval": "inference",
     "list_calibrators": "calibrators",
-    "list_measures": "listing",
-    "load": "loading",
-    "measure": "listing",
-    "report": "reporting",
+    "list_measures": "metrics.catalog",
+    "list_metrics": "metrics.catalog",
+    "load": "calibrators.reader",
+    "measure": "metrics.catalog",
+    "metric": "metrics.catalog",
+    "predict_from_json": "calibrators.portable",
+    "monitor": "workflows.monitor",
+    "report": "workflows.report",
     "test_calibration": "inference",
 }
-_ROOMS = (
+_RENAMED = {"apply_json": "predict_from_json"}
+_SUBPACKAGES = (
     "calibrators",
     "core",
     "datasets",
@@ -35,26 +47,28 @@ _ROOMS = (
     "errors",
     "estimators",
     "inference",
+    "io",
     "metrics",
+    "monitoring",
     "plots",
     "regression",
     "reporting",
     "scores",
     "selective",
     "studies",
+    "summary",
     "testing",
     "torch",
     "views",
+    "workflows",
 )
-__all__ = [*_HOMES, *_ROOMS, "__version__"]  # noqa: PLE0604 -- the one list
+__all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604 -- the one list
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_attribute(__name__, name, _HOMES, _RENAMED)
 
 
 def __dir__() -> list[str]:

@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+#: An array of any element type: scores in their own precision, keys, labels.
 Array: TypeAlias = NDArray[Any]
-#: The names tell the reader the element type; NumPy's stubs lose it in most sums and counts.
-Floats: TypeAlias = NDArray[Any]
-Ints: TypeAlias = NDArray[Any]
-Bools: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
-#: Anything the door accepts: lists, NumPy, pandas, Polars, Arrow, torch tensors.
+#: Anything that is accepted: lists, NumPy, pandas, Polars, Arrow, torch tensors.
 ArrayLike: TypeAlias = Any
 #: None (fresh entropy), an integer seed or a Generator (SPEC 7).
 RNG: TypeAlias = "int | np.random.Generator | None"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = [
@@ -15,21 +17,177 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "UndefinedWarning",
+    "WeightsWarning",
     "input_error",
+    "python_word",
     "require",
+    "spell",
 ]
+
+_MARK = re.compile(r"\{([a-z_]+)(?:=([^{}]*))?\}")
+
+
+def python_word(argument: str, value: str | None = None) -> str:
+    """Return an argument as Python writes it.
+
+    Examples
+    --------
+    >>> python_word("label"), python_word("space", "logit"), python_word("normalize", "True")
+    ('label=', "space='logit'", 'normalize=True')
+    """
+    if value is None or value in ("True", "False", "None") or value.replace(".", "", 1).isdigit():
+        return f"{argument}={value or ''}"
+    return f"{argument}={value!r}"
+
+
+def spell(text: str, word: Callable[[str, str | None], str] = python_word) -> str:
+    """Write the arguments that a hint marks as ``{label}`` or ``{space=logit}`` in somebody's own words.
+
+    The library writes them as Python arguments, the command line as its flags.
+
+    Examples
+    --------
+    >>> spell("name the truth with {label}, or {space=logit}")
+    "name the truth with label=, or space='logit'"
+    """
+    return _MARK.sub(lambda mark: word(mark[1], mark[2]), text)
 
 
 class CalibrantError(Exception):
     """Base of every error raised on purpose by calibrant."""
 
 
+def one_line(text: str, most: int = 200) -> str:
+    r"""Return a text as one line of at most so many characters: the repr of an array has many of both.
+
+    Examples
+    --------
+    >>> one_line("array([[0., 0.],\n       [0., 0.]])"), one_line("x" * 300)[-3:]
+    ('array([[0., 0.], [0., 0.]])', 'xx…')
+    """
+    line = " ".join(text.splitlines()) if "\n" in text else text
+    while "  " in line and line != text:
+        line = line.replace("  ", " ")
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 class InputError(CalibrantError, ValueError):
-    """An argument broke a rule; the message names it, the first offending row and one action."""
+    """An argument broke a rule; the message names it, the first offending row and one action.
+
+    Attributes
+    ----------
+    argument, caller, rule, got, hint : str or None
+        The parts of the message, so that nobody needs to read the sentence: the argument as the caller of the
+        library wrote it, the function, the rule, what came instead, and one action. The command line turns
+        `argument` into its own flag. All are None when only a message was given.
+    rows : tuple of int
+        The first bad rows, counted from 0, where rows are to blame.
+    n_rows : int
+        How many rows are bad.
+    first_line : int or None
+        Line of the file that holds row 0; then rows are counted as an editor counts lines.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        argument: str | None = None,
+        caller: str | None = None,
+        rule: str | None = None,
+        got: str | None = None,
+        hint: str | None = None,
+        rows: Sequence[int] = (),
+        n_rows: int = 0,
+        first_line: int | None = None,
+    ) -> None:
+        self.rows, self.n_rows, self.first_line = tuple(rows), n_rows or len(rows), first_line
+        got = None if got is None else one_line(got)
+        self.argument, self.caller, self.rule, self.got, self.hint = argument, caller, rule, got, hint
+        super().__init__(message if message is not None else self.sentence())
+
+    def sentence(self, argument: str | None = None, caller: str | None = None, hint: str | None = None) -> str:
+        """Return the one message form, with other words for argument, caller or hint if given."""
+        return (
+            f"{argument or self.argument} of {caller or self.caller} must {self.rule}; got {self.got}{self.where}. "
+            f"Hint: {spell(hint or self.hint or '')}."
+        )
+
+    @property
+    def where(self) -> str:
+        """Where the bad rows are: the first, how many more there are, and the next few of them."""
+        if not self.rows:
+            return ""
+        word, start = ("row", 0) if self.first_line is None else ("line", self.first_line)
+        first, *others = (row + start for row in self.rows)
+        if self.n_rows < 2:
+            return f" at {word} {first}"
+        listed = ", ".join(map(str, others)) + (", …" if self.n_rows > len(self.rows) else "")
+        more = f"{self.n_rows - 1:,} more {word}{'s' if self.n_rows > 2 else ''}"
+        return f" at {word} {first}, and in {more}: {listed}" if others else f" at {word} {first}, and in {more}"
+
+    def in_file(self, first_line: int) -> InputError:
+        """Return the same error with its rows counted as lines of a file."""
+        return self.renamed(first_line=first_line)
+
+    def renamed(
+        self,
+        *,
+        argument: str | None = None,
+        caller: str | None = None,
+        hint: str | None = None,
+        first_line: int | None = None,
+    ) -> InputError:
+        """Return the same error in the words of another caller."""
+        return InputError(
+            argument=argument or self.argument,
+            caller=caller or self.caller,
+            rule=self.rule,
+            got=self.got,
+            hint=hint or self.hint,
+            rows=self.rows,
+            n_rows=self.n_rows,
+            first_line=self.first_line if first_line is None else first_line,
+        )
+
+    def with_names(self, names: dict[str, str]) -> InputError:
+        """Return the same error with other names of arguments, also where rule and hint mention them."""
+
+        def say(words: str | None) -> str | None:
+            for old, new in names.items():
+                words = None if words is None else words.replace(old, new)
+            return words
+
+        return InputError(
+            None if self.argument else say(str(self)),
+            argument=say(self.argument),
+            caller=self.caller,
+            rule=say(self.rule),
+            got=self.got,
+            hint=say(self.hint),
+            rows=self.rows,
+            n_rows=self.n_rows,
+            first_line=self.first_line,
+        )
 
 
 class FileError(CalibrantError, ValueError):
-    """A file is missing, unreadable, foreign, damaged or holds no predictions."""
+    """A file is missing, unreadable, foreign, damaged or holds no predictions.
+
+    Attributes
+    ----------
+    problem, hint : str
+        What is wrong, and one action (with arguments marked as in `spell`); the hint is empty when the message
+        was given whole.
+    """
+
+    def __init__(self, problem: str, *, hint: str = "") -> None:
+        self.problem, self.hint = (one_line(text, len(text)) for text in (problem, hint))  # a name may hold line ends
+        super().__init__(self.sentence())
+
+    def sentence(self, word: Callable[[str, str | None], str] = python_word) -> str:
+        """Return the message, with arguments in somebody's own words."""
+        return f"{self.problem}. Hint: {spell(self.hint, word)}." if self.hint else self.problem
 
 
 class NotFittedError(CalibrantError, ValueError, AttributeError):
@@ -48,8 +206,12 @@ class ConvergenceWarning(CalibrantWarning):
     """A solver stopped before its tolerance, or the data do not determine the optimum."""
 
 
+class WeightsWarning(CalibrantWarning):
+    """Weights were given that a part of the work cannot take."""
+
+
 class UndefinedWarning(CalibrantWarning):
-    """A measure has no value on this input; nan is returned."""
+    """A metric has no value on this input; nan is returned."""
 
 
 class CoverageWarning(CalibrantWarning):
@@ -60,7 +222,9 @@ class CalibrantDeprecationWarning(CalibrantWarning, FutureWarning):
     """A public name will go after two minor releases."""
 
 
-def input_error(argument: str, caller: str, rule: str, got: str, hint: str) -> InputError:
+def input_error(
+    argument: str, caller: str, rule: str, got: str, hint: str, *, rows: Sequence[int] = (), n_rows: int = 0
+) -> InputError:
     """Build the one message form every bad argument gets.
 
     Examples
@@ -68,7 +232,12 @@ def input_error(argument: str, caller: str, rule: str, got: str, hint: str) -> I
     >>> str(input_error("level", "interval", "lie between 0 and 1", "2", "use 0.95"))
     'level of interval must lie between 0 and 1; got 2. Hint: use 0.95.'
     """
-    return InputError(f"{argument} of {caller} must {rule}; got {got}. Hint: {hint}.")
+    return InputError(argument=argument, caller=caller, rule=rule, got=got, hint=hint, rows=rows, n_rows=n_rows)
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether an error is a library's own collapse (Rust's panic), which is no `Exception` in Python."""
+    return type(error).__name__ == "PanicException"
 
 
 def require(module: str, extra: str, purpose: str) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from helpers import ROOT
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -31,6 +33,15 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core, which `make axe` gets through npm."""
+    script = ROOT / ".axe" / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        pytest.skip("axe-core is absent (make axe)")
+    return script.read_text(encoding="utf-8")
 
 
 class Seen:

@@ -14,7 +14,7 @@ def cifar():
 
 @pytest.fixture
 def toy():
-    """Over-confident logits of 400 rows and 4 classes, and labels drawn from the true softmax."""
+    """Overconfident logits of 400 rows and 4 classes, and labels drawn from the true softmax."""
     rng = np.random.default_rng(7)
     z = 1.5 * rng.normal(size=(400, 4))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)

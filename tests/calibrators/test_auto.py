@@ -10,8 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import calibrant
 from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
-from calibrant.calibrators._judging import trust
-from calibrant.calibrators._league import Held, deal, default_entries
+from calibrant.calibrators._choice import selection_luck, trust
+from calibrant.calibrators._crossfit import Held, deal, default_entries
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
@@ -42,14 +42,14 @@ def test_repairs_and_explains(fitted):
     p, y = simulate(4000, seed=1, shift=0.5)
     truth = nll(simulate(4000, seed=1, sharpen=1.0)[0], y)
     assert nll(fitted.predict_proba(p), y) < truth + 0.02 < nll(p, y) - 0.2
-    assert isinstance(fitted.league_, pl.DataFrame)
-    assert fitted.league_.columns == COLUMNS
-    league = fitted.league_
+    assert isinstance(fitted.cv_results_, pl.DataFrame)
+    assert fitted.cv_results_.columns == COLUMNS
+    league = fitted.cv_results_
     assert league["gain"].is_sorted(descending=True)
     assert league.filter(pl.col("method") == "identity")["gain"].item() == 0
     assert league["weight"].sum() == pytest.approx(1)
     assert (league["chosen"] == (league["weight"] > 0)).all()
-    assert "against doing nothing" in fitted.reason_
+    assert "against the uncalibrated forecast" in fitted.reason_
     assert "NLL [−" in fitted.reason_
 
 
@@ -98,7 +98,7 @@ def test_one_method_by_the_one_standard_error_rule():
     p, y = simulate(1500)
     cal = AutoCalibrator(mixture=False).fit(p, y)
     assert type(cal.best_) is TemperatureScaling  # the simplest that can undo a temperature
-    assert cal.league_.filter("chosen")["method"].to_list() == ["temperature"]
+    assert cal.cv_results_.filter("chosen")["method"].to_list() == ["temperature"]
     p, y = simulate(1500, shift=1.0)
     assert type(AutoCalibrator(mixture=False, candidates=["temperature", "vector"]).fit(p, y).best_) is VectorScaling
 
@@ -106,7 +106,7 @@ def test_one_method_by_the_one_standard_error_rule():
 def test_candidates_by_name_and_by_instance():
     p, y = simulate(300)
     cal = AutoCalibrator(candidates=["platt", TemperatureScaling(loss="brier")]).fit(p, y)
-    assert set(cal.league_["method"]) == {"identity", "platt", "temperature"}
+    assert set(cal.cv_results_["method"]) == {"identity", "platt", "temperature"}
 
 
 def test_other_scores():
@@ -177,22 +177,24 @@ def test_saved_loaded_exported(fitted, tmp_path):
     loaded = calibrant.load(tmp_path / "auto.json")
     assert np.array_equal(loaded.predict_proba(p), fitted.predict_proba(p))
     assert loaded.reason_ == fitted.reason_
-    assert loaded.league_.drop("fit_seconds").equals(fitted.league_.drop("fit_seconds"))
+    assert loaded.cv_results_.drop("fit_seconds").equals(fitted.cv_results_.drop("fit_seconds"))
     assert fitted.can_export
-    np.testing.assert_allclose(calibrant.apply_json(tmp_path / "auto.json", p), fitted.predict_proba(p), atol=1e-9)
+    np.testing.assert_allclose(
+        calibrant.predict_from_json(tmp_path / "auto.json", p), fitted.predict_proba(p), atol=1e-9
+    )
 
 
 def test_time_budget_leaves_out_the_slow():
     p, y = simulate(300)
     cal = AutoCalibrator(max_fit_seconds=1e-6).fit(p, y)
-    assert cal.league_["method"].to_list() == ["identity"]
+    assert cal.cv_results_["method"].to_list() == ["identity"]
     assert isinstance(cal.best_, Identity)
 
 
 def test_progress_is_told():
-    told = []
-    AutoCalibrator(fast=True).watch(lambda done, total: told.append((done, total))).fit(*simulate(100))
-    assert sorted(told)[-1] == (12, 12)
+    seen = []
+    AutoCalibrator(fast=True).on_progress(lambda done, total: seen.append((done, total))).fit(*simulate(100))
+    assert sorted(seen)[-1] == (12, 12)
 
 
 def test_classifier_by_default():
@@ -240,11 +242,13 @@ def test_mixture_weights_are_the_optimum():
     w = most_likely(truth, np.ones(3000), prior)
     grid = rng.dirichlet(np.ones(3), size=4000)
     losses = -np.log(truth @ grid.T).mean(axis=0)
-    assert -np.log(truth @ w).mean() <= losses.min() + 2e-5  # the pull is worth 20 of 3 000 rows
+    assert -np.log(truth @ w).mean() <= losses.min() + 2e-5  # the pull is worth 20 of 3,000 rows
     forecasts = rng.dirichlet(np.ones(3), size=(2, 2000))
     codes = rng.integers(3, size=2000)
     truth = forecasts[:, np.arange(2000), codes].T
-    held = Held(truth, forecasts, codes, np.ones(2000), np.arange(2000) % 5, np.arange(2000), np.zeros(2))
+    held = Held(
+        truth, forecasts, codes, np.ones(2000), np.arange(2000) % 5, np.arange(2000), np.zeros(2000, int), np.zeros(2)
+    )
     for score in (Brier(), Log()):
         pool = Mixture(held, score, np.array([0.5, 0.5]))
         rows = np.ones(2000, dtype=bool)
@@ -260,3 +264,15 @@ def test_real_network_beats_every_single_method_in_its_league():
     temperature = TemperatureScaling(space="logit").fit(data["logits_cal"][rows], data["labels_cal"][rows])
     assert got < nll(temperature.predict_proba(data["logits_test"]), data["labels_test"])
     assert got < 0.212
+
+
+@pytest.mark.parametrize("gain", [0.5, 1.0, 2.0])
+def test_a_gain_told_only_where_it_passes_a_limit_is_told_without_its_luck(gain):
+    """Normal gains that pass 0.2, in units of their error: told as they are they are too large on average."""
+    seen = np.random.default_rng(0).normal(gain, 1.0, 4000)
+    passed = seen[seen > 0.2]
+    told = np.array([value - selection_luck(value, 1.0, 0.2) for value in passed])
+    bias, before = (told - gain).sum() / 4000, (passed - gain).sum() / 4000
+    assert before > (0.2 if gain < 2 else 0.05)
+    assert -0.2 < bias < 0.5 * before  # errs towards too little where the gain is clear
+    assert selection_luck(10.0, 1.0, 0.2) == pytest.approx(0.0, abs=1e-9)

@@ -16,7 +16,7 @@ from helpers import load_data
 
 
 def steps():
-    """2 520 scores on an even grid: equal-mass and equal-width bins coincide for 1 … 10 bins."""
+    """2,520 scores on an even grid: equal-mass and equal-width bins coincide for 1 … 10 bins."""
     p = (np.arange(2520) + 0.5) / 2520
     y = (np.random.default_rng(11).random(2520) < np.array([0.05, 0.3, 0.6, 0.9])[(4 * p).astype(int)]).astype(int)
     return p, y, (np.arange(12) + 0.5) / 12
@@ -29,7 +29,7 @@ def test_histogram_by_hand():
     np.testing.assert_allclose(mass.edges_[0], [0.25, 0.5])
     np.testing.assert_allclose(mass.values_[0], [0.5, 0.5, 1.0])
     width = HistogramBinning(n_bins=5, strategy="width").fit(p, y)
-    np.testing.assert_allclose(width.values_[0], [0.5, 0.5, 1.0, 0.7, 1.0])  # the empty bin keeps its centre
+    np.testing.assert_allclose(width.values_[0], [0.5, 0.5, 1.0, 0.7, 1.0])  # the empty bin keeps its center
     np.testing.assert_allclose(width.predict_proba([0.2, 0.4, 0.75])[:, 1], [0.5, 0.5, 0.7])
 
 
@@ -60,11 +60,20 @@ def test_bayesian_binning_equals_netcal():
     """netcal 1.4.0: ``BBQ("BIC").fit(p, y).transform(q)`` (its bins are of equal width only)."""
     p, y, q = steps()
     netcal = [
-        0.061904762328133474, 0.061904762328133474, 0.06190476148139034, 0.3015873032807878, 0.3015873032807878,
-        0.3015872998938153, 0.6158730133327864, 0.6158730133327864, 0.6158730184132453, 0.9047619073021341,
-        0.9047619073021341, 0.9047619022216753,
+        0.061904762328133474,
+        0.061904762328133474,
+        0.06190476148139034,
+        0.3015873032807878,
+        0.3015873032807878,
+        0.3015872998938153,
+        0.6158730133327864,
+        0.6158730133327864,
+        0.6158730184132453,
+        0.9047619073021341,
+        0.9047619073021341,
+        0.9047619022216753,
     ]
-    fitted = BayesianBinning(score="bic").fit(p, y)
+    fitted = BayesianBinning(criterion="bic").fit(p, y)
     np.testing.assert_allclose(fitted.predict_proba(q)[:, 1], netcal, atol=1e-9)
     assert fitted.n_bins_[0] == pytest.approx(4, abs=1e-4)
 
@@ -74,9 +83,9 @@ def test_marginal_likelihood_by_hand():
     p = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6, 0.7, 0.75, 0.8, 0.9])
     y = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1])
 
-    def score(bins, centres):
+    def score(bins, centers):
         total, share = 0.0, []
-        for rows, c in zip(bins, centres, strict=True):
+        for rows, c in zip(bins, centers, strict=True):
             m, n = y[rows].sum(), len(y[rows])
             a, b = 2 / len(bins) * c, 2 / len(bins) * (1 - c)
             total += betaln(m + a, n - m + b) - betaln(a, b)
@@ -110,8 +119,8 @@ def test_averaged_steps_equal_the_slow_average(score):
         start, inner = np.append(0, last + 1), edges_after(table, last)
         weight, hits = np.add.reduceat(table.weight, start), np.add.reduceat(table.hits, start)
         border = np.concatenate([[0], inner, [1]])
-        centre = (border[1:] + border[:-1]) / 2
-        value, share = score_bins(weight, hits, centre, 2.0 / np.full(len(weight), len(weight)), score, 150.0)
+        center = (border[1:] + border[:-1]) / 2
+        value, share = score_bins(weight, hits, center, 2.0 / np.full(len(weight), len(weight)), score, 150.0)
         logs.append(value.sum())
         maps.append(share[np.searchsorted(inner, query)])
     posterior = np.exp(np.array(logs) - max(logs))
@@ -141,9 +150,7 @@ def test_binning_repairs_real_logits():
     p, new = softmax(data["logits_cal"]), softmax(data["logits_test"])
     before = expected_calibration_error(data["labels_test"], new)
     for method in (HistogramBinning(), BayesianBinning(), ScalingBinning(scaler=TemperatureScaling())):
-        after = expected_calibration_error(
-            data["labels_test"], method.fit(p, data["labels_cal"]).predict_proba(new)
-        )
+        after = expected_calibration_error(data["labels_test"], method.fit(p, data["labels_cal"]).predict_proba(new))
         assert after < before / 2
 
 

@@ -36,15 +36,19 @@ def blobs():
     return X[:600], y[:600], X[600:], y[600:]
 
 
-@pytest.mark.parametrize(("base", "ensemble"), [
-    (GaussianNB(), False), (GaussianNB(), True), pytest.param(LogisticRegression(), False, marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize(
+    ("base", "ensemble"),
+    [
+        (GaussianNB(), False),
+        (GaussianNB(), True),
+        pytest.param(LogisticRegression(), False, marks=pytest.mark.slow),
+    ],
+)
 def test_scikit_learn_checks_without_waivers(base, ensemble):
+    pytest.importorskip("pandas", reason="pandas is absent (extra: engines), and two checks need it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny separable sets are part of the checks
-        results = check_estimator(
-            CalibratedClassifier(base, method="temperature", ensemble=ensemble), on_skip=None
-        )
+        results = check_estimator(CalibratedClassifier(base, method="temperature", ensemble=ensemble), on_skip=None)
     assert not [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
 
@@ -107,7 +111,7 @@ def test_compose_is_one_after_the_other(toy):
 
 
 def test_irova_ts_row(cifar):
-    # official-code-facts section 10: IROvA-TS, Brier 0.09867 and accuracy 93.41 % (without the 1e-9 term)
+    # official-code-facts section 10: IROvA-TS, Brier 0.09867 and accuracy 93.41% (without the 1e-9 term)
     cal = Compose(TemperatureScaling(loss="brier", space="logit"), IsotonicOneVsRest())
     p = cal.fit(cifar["logits_cal"], cifar["labels_cal"]).predict_proba(cifar["logits_test"])
     y = cifar["labels_test"]

@@ -34,8 +34,11 @@ def test_scikit_learn_checks_that_need_no_features(name):
 
 
 # latent functions are for K ≤ 100, and these are costly at a thousand classes; they say so in `when`
-MANY = [name for name in room.CALIBRATORS if name not in
-        ("GaussianProcessCalibration", "AutoCalibrator", "VennAbers", "BayesianBinning", "Ensemble")]
+MANY = [
+    name
+    for name in room.CALIBRATORS
+    if name not in ("GaussianProcessCalibration", "AutoCalibrator", "VennAbers", "BayesianBinning", "Ensemble")
+]
 
 
 @pytest.mark.parametrize("name", MANY)
@@ -75,9 +78,14 @@ class Leaky(room.Identity):
         return 1.01 * raw
 
 
-@pytest.mark.parametrize(("kind", "words"), [
-    (Careless, "argmax is kept"), (Liar, "argmax is kept"), (Leaky, "lies in"),
-])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Careless, "argmax is kept"),
+        (Liar, "argmax is kept"),
+        (Leaky, "lies in"),
+    ],
+)
 def test_the_suite_catches_a_broken_method(kind, words):
     with pytest.raises(AssertionError, match=f"{kind.__name__} breaks the contract: .*{words}"):
         check_calibrator(kind)

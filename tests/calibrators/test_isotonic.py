@@ -26,11 +26,15 @@ def cifar():
 
 
 def row(p, y):
-    """ECE15 %, KS %, KDE %, Brier, NLL with probabilities clipped at 1e-15, accuracy %."""
+    """ECE15%, KS %, KDE %, Brier, NLL with probabilities clipped at 1e-15, accuracy %."""
     truth = p[np.arange(len(p)), y]
     return (
-        100 * expected_calibration_error(y, p), 100 * kolmogorov_smirnov_error(y, p), 100 * kde_calibration_error(y, p),
-        brier_score(y, p), -np.log(np.clip(truth, 1e-15, 1)).mean(), 100 * accuracy(y, p),
+        100 * expected_calibration_error(y, p),
+        100 * kolmogorov_smirnov_error(y, p),
+        100 * kde_calibration_error(y, p),
+        brier_score(y, p),
+        -np.log(np.clip(truth, 1e-15, 1)).mean(),
+        100 * accuracy(y, p),
     )
 
 
@@ -75,10 +79,16 @@ def test_one_vs_rest_equals_scikit_learn():
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     p, new = softmax(2 * logits), softmax(2 * rng.normal(size=(300, 4)))
     weight = rng.integers(0, 3, 800).astype(float)
-    expected = np.stack([
-        IsotonicRegression(out_of_bounds="clip").fit(p[:, k], y == k, sample_weight=weight).predict(new[:, k])
-        for k in range(4)
-    ], axis=1) + 1e-9 * new
+    expected = (
+        np.stack(
+            [
+                IsotonicRegression(out_of_bounds="clip").fit(p[:, k], y == k, sample_weight=weight).predict(new[:, k])
+                for k in range(4)
+            ],
+            axis=1,
+        )
+        + 1e-9 * new
+    )
     got = IsotonicOneVsRest().fit(p, y, sample_weight=weight).predict_proba(new)
     np.testing.assert_allclose(got, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
 
@@ -94,18 +104,14 @@ def test_multiclass_equals_scikit_learn_on_the_flattened_pairs(weighted, monkeyp
     flat = IsotonicRegression(out_of_bounds="clip").fit(p.ravel(), np.eye(6)[y].ravel(), np.repeat(weight, 6))
     expected = flat.predict(new.ravel()).reshape(new.shape) + 1e-9 * new
     fitted = IsotonicMulticlass().fit(p, y, sample_weight=weight if weighted else None)
-    np.testing.assert_allclose(
-        fitted.predict_proba(new), expected / expected.sum(axis=1, keepdims=True), atol=1e-12
-    )
+    np.testing.assert_allclose(fitted.predict_proba(new), expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
     assert fitted.table_error_ == 0.0
 
 
 def test_a_row_of_zeros_keeps_its_input():
     p = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95]])
     for epsilon in (0.0, 1e-9):
-        fitted = IsotonicOneVsRest(epsilon=epsilon).fit(
-            [[0.1, 0.5, 0.4], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]], [2, 2, 2]
-        )
+        fitted = IsotonicOneVsRest(epsilon=epsilon).fit([[0.1, 0.5, 0.4], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]], [2, 2, 2])
         np.testing.assert_allclose(fitted.predict_proba([[0.6, 0.4, 0.0]]), [[0.0, 0.0, 1.0]], atol=1e-8)
         absent = IsotonicMulticlass(epsilon=epsilon).fit(p, [1, 1, 0])
         np.testing.assert_allclose(absent.predict_proba([[0.5, 0.5]]), [[0.5, 0.5]])

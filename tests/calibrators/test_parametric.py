@@ -23,9 +23,14 @@ def nll(p, y):
 
 
 # Kull et al. (2019), official-code-facts section 7: test NLL of VecS, MS-ODIR, Dir-ODIR
-@pytest.mark.parametrize(("method", "target"), [
-    (VectorScaling, 0.206245), (MatrixScaling, 0.203753), (DirichletCalibration, 0.205106),
-])
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        (VectorScaling, 0.206245),
+        (MatrixScaling, 0.203753),
+        (DirichletCalibration, 0.205106),
+    ],
+)
 def test_published_likelihood(cifar, method, target):
     cal = method(space="logit").fit(cifar["logits_cal"], cifar["labels_cal"])
     assert nll(cal.predict_proba(cifar["logits_test"]), cifar["labels_test"]) <= target + 0.002
@@ -145,8 +150,11 @@ def test_beta_optimum(kind):
     cal = BetaCalibration(kind).fit(p, y)
 
     def objective(theta):
-        a, b, c = {"abm": lambda t: t, "am": lambda t: (t[0], t[0], t[1]),
-                   "ab": lambda t: (t[0], t[1], (t[0] - t[1]) * np.log(2))}[kind](theta)
+        a, b, c = {
+            "abm": lambda t: t,
+            "am": lambda t: (t[0], t[0], t[1]),
+            "ab": lambda t: (t[0], t[1], (t[0] - t[1]) * np.log(2)),
+        }[kind](theta)
         q = 1 / (1 + np.exp(-(a * np.log(p) - b * np.log1p(-p) + c)))
         return nll(np.stack([1 - q, q], axis=1), y)
 
@@ -156,7 +164,8 @@ def test_beta_optimum(kind):
     mine = nll(cal.predict_proba(p), y)
     assert mine <= reference.fun + 1e-5  # the ridge 1/n² is all that separates them
     assert cal.predict_proba([0.1, 0.5, 0.9])[:, 1] == pytest.approx(
-        BetaCalibration(kind).fit(p, y).predict_proba([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])[:, 1], abs=1e-9)
+        BetaCalibration(kind).fit(p, y).predict_proba([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])[:, 1], abs=1e-9
+    )
     if kind == "ab":
         assert cal.predict_proba([0.5])[0, 1] == pytest.approx(0.5)
 
@@ -179,11 +188,14 @@ def test_class_dependent_miscalibration_is_repaired(toy):
 
 # betacal 1.1.0, scikit-learn 1.9.1: BetaCalibration(parameters=kind).fit(p.reshape(-1, 1), y).predict(q); its solver
 # stops at lbfgs' default tolerance, ours adds a ridge of 1/n²: they agree to a few 1e-4
-@pytest.mark.parametrize(("kind", "peer"), [
-    ("abm", [0.21710614, 0.45305867, 0.58099362, 0.71131919, 0.92453739]),
-    ("am", [0.19206064, 0.46951563, 0.60085703, 0.7191327, 0.90505952]),
-    ("ab", [0.22808509, 0.38262434, 0.5, 0.65135641, 0.9318442]),
-])
+@pytest.mark.parametrize(
+    ("kind", "peer"),
+    [
+        ("abm", [0.21710614, 0.45305867, 0.58099362, 0.71131919, 0.92453739]),
+        ("am", [0.19206064, 0.46951563, 0.60085703, 0.7191327, 0.90505952]),
+        ("ab", [0.22808509, 0.38262434, 0.5, 0.65135641, 0.9318442]),
+    ],
+)
 def test_beta_agrees_with_betacal(kind, peer):
     rng = np.random.default_rng(0)
     s = rng.normal(size=500) * 2

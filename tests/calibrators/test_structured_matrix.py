@@ -36,7 +36,7 @@ def test_gradient_vanishes_at_the_optimum():
     q[np.arange(600), y] -= 1
     q *= weights[:, None]
     off = weight - np.eye(4)
-    shift = bias + off @ mean  # the penalised intercept belongs to centred scores
+    shift = bias + off @ mean  # the penalized intercept belongs to centered scores
     ridge = _spread(np.array(penalty), 4, full=True)
     np.testing.assert_allclose(q.T @ (x - mean) + ridge[:, :4] * off, 0, atol=1e-4)
     np.testing.assert_allclose(q.sum(axis=0) + ridge[:, 4] * shift, 0, atol=1e-4)
@@ -73,9 +73,9 @@ def test_factored_freedom_is_near_the_exact_one():
     x -= x.mean(axis=0)
     precisions = np.array([12.0, 12.0, 60.0])
     ridge = _spread(precisions, 6, full=True) / (2 * 800)
-    centre = np.concatenate([np.eye(6), np.zeros((6, 1))], axis=1)
-    problem = Affine(x, y, np.ones(800), ridge, centre)
-    problem.evaluate(centre)
+    center = np.concatenate([np.eye(6), np.zeros((6, 1))], axis=1)
+    problem = Affine(x, y, np.ones(800), ridge, center)
+    problem.evaluate(center)
     exact, factored = _exact_freedom(problem, precisions, 800.0), _factored_freedom(problem, precisions, 800.0)
     assert (exact > 0).all()
     np.testing.assert_allclose(factored[1:], exact[1:], rtol=0.25)
@@ -99,9 +99,14 @@ def test_bad_penalty_is_refused(penalty):
 
 # probmetrics 1.3.0, get_calibrator("sms").fit(softmax(cal), y).predict_proba(softmax(test)): 0.20312, 0.64048
 # (mmlu 70b, rows by the README's rule), 0.93975 (cifar100_wrn16_4).
-@pytest.mark.parametrize(("name", "bound"), [
-    ("cifar10_resnet110", 0.2031), ("mmlu_llama31_70b_base", 0.6395), ("cifar100_wrn16_4", 0.926),
-])
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        ("cifar10_resnet110", 0.2031),
+        ("mmlu_llama31_70b_base", 0.6395),
+        ("cifar100_wrn16_4", 0.926),
+    ],
+)
 def test_real_predictions_better_than_the_peer(name, bound):
     data = load_data(name)
     kind, space = ("logits", "logit") if "logits_test" in data else ("probs", "proba")

@@ -31,11 +31,14 @@ def ks(p, y):
     return np.abs(np.cumsum((hit - confidence)[order])).max() / len(y)
 
 
-# official-code-facts, section 10: T, then ECE15 %, KS %, Brier, NLL on the test part
-@pytest.mark.parametrize(("loss", "temperature", "row"), [
-    ("nll", 2.39501, (1.132, 0.917, 0.09785, 0.2093)),
-    ("brier", 2.52450, (0.582, 0.392, 0.09759, 0.2089)),
-])
+# official-code-facts, section 10: T, then ECE15%, KS %, Brier, NLL on the test part
+@pytest.mark.parametrize(
+    ("loss", "temperature", "row"),
+    [
+        ("nll", 2.39501, (1.132, 0.917, 0.09785, 0.2093)),
+        ("brier", 2.52450, (0.582, 0.392, 0.09759, 0.2089)),
+    ],
+)
 @pytest.mark.parametrize("space", ["proba", "logit"])
 def test_published_row(cifar, loss, temperature, row, space):
     given = (lambda z: z) if space == "logit" else softmax
@@ -60,8 +63,9 @@ def test_ensemble_weights_and_row(cifar):
 def test_optimum_equals_bounded_search(toy, loss):
     z, y = toy
     score = nll if loss == "nll" else brier
-    reference = minimize_scalar(lambda b: score(softmax(b * z), y), bounds=(0.05, 5), method="bounded",
-                                options={"xatol": 1e-10})
+    reference = minimize_scalar(
+        lambda b: score(softmax(b * z), y), bounds=(0.05, 5), method="bounded", options={"xatol": 1e-10}
+    )
     cal = TemperatureScaling(loss=loss, space="logit").fit(z, y)
     assert 1 / cal.temperature_ == pytest.approx(reference.x, rel=1e-6)
     assert score(cal.predict_proba(z), y) <= reference.fun + 1e-14
@@ -84,7 +88,8 @@ def test_sample_start_does_not_change_the_answer(toy):
     z, y = toy
     many, codes = np.tile(z, (13, 1)), np.tile(y, 13)
     assert TemperatureScaling(space="logit").fit(many, codes).temperature_ == pytest.approx(
-        TemperatureScaling(space="logit").fit(z, y).temperature_, rel=1e-9)
+        TemperatureScaling(space="logit").fit(z, y).temperature_, rel=1e-9
+    )
 
 
 def test_separable_rows_are_reported_and_finite(toy):
@@ -172,15 +177,17 @@ def test_temperature_of_log_probabilities_equals_logits(toy):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_compiled_pass_gives_the_same_numbers(toy, monkeypatch, dtype):
     pytest.importorskip("numba")
-    from calibrant.calibrators import _fused, _newton
+    from calibrant._compiled import compiled
+    from calibrant.calibrators import _newton
 
     z, y = np.tile(toy[0], (12, 1)).astype(dtype), np.tile(toy[1], 12)
     w = np.linspace(0.5, 1.5, len(y))
     for sharpness, smooth in ((1.0, 0.0), (200.0, 0.1)):
         sharp = z * dtype(sharpness)
         expected = _newton.nll_sums(sharp.astype(np.float64), y, w, smooth, 0.7)
-        found = _fused.nll_pass(sharp, y, w, smooth, 0.7)
+        found = compiled("nll_pass")(sharp, y, w, smooth, 0.7)
         assert found == pytest.approx((expected.loss, expected.slope, expected.curve), rel=1e-11)
+    monkeypatch.setenv("CALIBRANT_FAST", "0")
     plain = TemperatureScaling(space="logit").fit(z, y, sample_weight=w).temperature_
-    monkeypatch.setattr(_newton, "FUSED_VALUES", 0)
+    monkeypatch.setenv("CALIBRANT_FAST", "1")
     assert TemperatureScaling(space="logit").fit(z, y, sample_weight=w).temperature_ == pytest.approx(plain, rel=1e-11)

@@ -42,13 +42,15 @@ def test_golden_values_of_the_reference_package():
     lower, upper = cal.predict_interval(query)
     np.testing.assert_allclose(
         cal.predict_proba(query)[:, 1],
-        [0.0625, 0.07142857, 0.125, 0.31428571, 0.37931034, 0.45454545, 0.45454545, 0.63636364, 0.8], atol=5e-9,
+        [0.0625, 0.07142857, 0.125, 0.31428571, 0.37931034, 0.45454545, 0.45454545, 0.63636364, 0.8],
+        atol=5e-9,
     )
-    np.testing.assert_allclose(
-        lower[:, 1], [0, 0, 0, 0, 0.25, 0.42857143, 0.42857143, 0.42857143, 0.75], atol=5e-9)
+    np.testing.assert_allclose(lower[:, 1], [0, 0, 0, 0, 0.25, 0.42857143, 0.42857143, 0.42857143, 0.75], atol=5e-9)
     np.testing.assert_allclose(
         upper[:, 1],
-        [0.06666667, 0.07692308, 0.14285714, 0.45833333, 0.45833333, 0.47619048, 0.47619048, 1.0, 1.0], atol=5e-9)
+        [0.06666667, 0.07692308, 0.14285714, 0.45833333, 0.45833333, 0.47619048, 0.47619048, 1.0, 1.0],
+        atol=5e-9,
+    )
 
 
 def test_interval_is_ordered_and_holds_the_probability():

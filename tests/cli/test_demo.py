@@ -27,20 +27,20 @@ def quick(monkeypatch):
     monkeypatch.setattr(demo, "digits_models", lambda _: [model("network", 3.0, 0), model("forest", 0.3, 1)])
     for name in ("torch", "matplotlib", "pandas", "duckdb", "pyarrow", "onnx"):
         monkeypatch.setitem(sys.modules, name, None)  # an import of it fails
-    monkeypatch.setattr(demo, "has_fashion", lambda: False)
 
 
 def test_story(quick, tmp_path):
     result = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path)])
     assert result.exit_code == 0, result.exception
-    assert "over-confident" in result.stdout
-    assert "under-confident" in result.stdout
+    assert "overconfident" in result.stdout
+    assert "too cautious" in result.stdout
     assert "Better: the Brier score falls" in result.stdout
     assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
     for name in ("network", "forest"):
         assert (tmp_path / f"{name}.npz").exists()
         after = CliRunner().invoke(
-            cli, ["compare", str(tmp_path / f"{name}.npz"), "--calibrator", str(tmp_path / f"{name}-cal.json"), "--json"]
+            cli,
+            ["compare", str(tmp_path / f"{name}.npz"), "--calibrator", str(tmp_path / f"{name}-cal.json"), "--json"],
         )
         assert json.loads(after.stdout)["measures"]["nll"]["change"] > 0
 

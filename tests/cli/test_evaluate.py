@@ -16,8 +16,13 @@ def run(*args, stdin=None, **env):
     import os
 
     return subprocess.run(
-        [sys.executable, "-m", "calibrant", *map(str, args)], capture_output=True, text=True, encoding="utf-8",
-        input=stdin, env={**os.environ, "PYTHONIOENCODING": "utf-8", **env}, check=False,
+        [sys.executable, "-m", "calibrant", *map(str, args)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        input=stdin,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **env},
+        check=False,
     )
 
 
@@ -33,11 +38,11 @@ def preds(tmp_path):
 def test_text(preds):
     done = run("evaluate", preds, "--resamples", 200)
     assert done.returncode == 0
-    assert done.stderr == ""
+    assert done.stderr == "read: label = labels · probabilities = probs · 1,500 rows\n"
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("1 500 predictions · 3 classes · accuracy")
+    assert lines[0].startswith("1,500 predictions · 3 classes · accuracy")
     assert "if calibrated" in lines[1]
-    assert any(line.startswith("Verdict: Not calibrated: over-confident") for line in lines)
+    assert any(line.startswith("Verdict: Not calibrated: overconfident") for line in lines)
     assert len(lines) <= 24
 
 
@@ -55,9 +60,9 @@ def test_repeats_itself_exactly(preds):
 
 
 def test_measure_view_bins_and_slices(preds):
-    done = run("evaluate", preds, "--measure", "ks", "--view", "top-2", "--by", "day", "--json", "--resamples", 50)
+    done = run("evaluate", preds, "--measure", "ks", "--view", "rank-2", "--by", "day", "--json", "--resamples", 50)
     document = json.loads(done.stdout)
-    assert list(document["measures"]) == ["ks@top-2"]
+    assert list(document["measures"]) == ["ks@rank-2"]
     assert [part["by"]["day"] for part in document["slices"]] == [1, 2, 3]
     assert sum(part["n"] for part in document["slices"]) == 1500
     text = run("evaluate", preds, "--by", "day", "--resamples", 50).stdout
@@ -104,7 +109,7 @@ def test_bad_rows_are_named(tmp_path):
     (tmp_path / "a.csv").write_text("p_0,p_1,label\n0.5,0.5,0\n0.7,0.7,1\n", encoding="utf-8")
     done = run("evaluate", tmp_path / "a.csv")
     assert done.returncode == 1
-    assert "row 1" in done.stderr
+    assert "line 3" in done.stderr
     assert "--normalize" in done.stderr
     assert run("evaluate", tmp_path / "a.csv", "--normalize", "--resamples", 20).returncode == 0
 
@@ -119,7 +124,7 @@ def test_tiny_input_claims_nothing(tmp_path):
     rng = np.random.default_rng(1)
     p = rng.uniform(0.3, 0.9, 30)
     np.savez(tmp_path / "a.npz", probs=p, labels=(rng.random(30) < p).astype(int))
-    assert "Cannot tell: 30 rows" in run("evaluate", tmp_path / "a.npz").stdout
+    assert "Cannot tell: too few rows to tell. With 30 rows only" in run("evaluate", tmp_path / "a.npz").stdout
 
 
 def test_the_promise():
@@ -161,3 +166,19 @@ def test_core_and_metrics_need_numpy_and_scipy_alone():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0.0", "3"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "hint"),
+    [
+        ({"probs": [[2.0, -1.0], [0.3, 0.7]], "labels": [0, 1]}, "--space logit"),
+        ({"probs": [[0.2, 0.8], [0.3, 0.7]], "labels": ["a", "b"]}, "give the names of the classes"),
+    ],
+)
+def test_hints_speak_of_flags(tmp_path, arrays, hint):
+    np.savez(tmp_path / "bad.npz", **{name: np.array(array) for name, array in arrays.items()})
+    done = run("evaluate", tmp_path / "bad.npz")
+    assert done.returncode == 1
+    assert hint in done.stderr
+    assert "='" not in done.stderr
+    assert "classes=" not in done.stderr

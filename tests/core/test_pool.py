@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.core.pool import cumulative_extent, pool_ties
-from calibrant.core.tables import sorted_keys
+from calibrant.core.tables import pool_ties, sorted_keys
+from calibrant.estimators.residuals import cumulative_extent
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])

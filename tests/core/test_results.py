@@ -33,7 +33,7 @@ def test_records_are_frozen_plain_and_readable(record):
 
 
 def test_words():
-    assert "12 345" in str(INTERVAL)
+    assert "12,345" in str(INTERVAL)
     assert 0.015 in INTERVAL
     assert 0.5 not in INTERVAL
     assert "p < 0.001" in str(RECORDS[1])

@@ -7,8 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant.core.edges import COARSE, FINE, PARTS, cell_key, width_index
-from calibrant.core.tables import Pairs, Table, cell_table, mass_bins, value_table, width_bins
+from calibrant.core.tables import (
+    COARSE,
+    FINE,
+    PARTS,
+    Pairs,
+    Table,
+    cell_key,
+    cell_table,
+    mass_bins,
+    value_table,
+    width_bins,
+    width_index,
+)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 
 SCRIPTS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("plot_*.py"))
@@ -17,7 +16,7 @@ def test_there_are_scripts() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_script_runs_and_draws(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mpl.use("Agg")
+    pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)").use("Agg")
     import matplotlib.pyplot as plt
 
     plt.close("all")

@@ -12,18 +12,22 @@ import calibrant
 from calibrant.cli import cli
 from helpers import ROOT
 
-COMMANDS = cli.list_commands(None)
-#: Rooms a bare development environment can import; torch comes with `make test`.
-ROOMS = (
-    "calibrators", "datasets", "engines", "errors", "estimators", "inference", "metrics", "plots", "regression",
-    "reporting", "scores", "selective", "studies", "testing", "torch", "views",
+COMMANDS = cli.own
+#: Commands of the packages in papers/ and benchmarks/.
+PLUGINS = ("bench", "reproduce", "train")
+#: Subpackages a bare development environment can import; torch comes with `make test`.
+SUBPACKAGES = (
+    "calibrators", "datasets", "engines", "errors", "estimators", "evidence", "inference", "io", "metrics", "monitoring",
+    "plots", "regression", "reporting", "scores", "selective", "studies", "summary", "testing", "torch", "views",
+    "workflows",
 )  # fmt: skip
 #: Public functions without a runnable example of their own, and why.
 NO_EXAMPLE = {
     "apply_paths": "streams files; shown in the guide",
+    "evaluate_paths": "the name of version 0.1 for calibrant.evaluate",
     "open_paths": "gives an engine's own object",
     "hundred_classes": "draws 2 million normals; shown in the studies",
-    "null_values": "works on recipes, not on arrays",
+    "null_distribution": "works on recipes, not on arrays",
     "require": "imports an optional library",
     "refresh_batch_norm": "needs a trained network",
     "report_forecast": "behind calibrant.report, which has one",
@@ -40,31 +44,49 @@ def test_command_line_page_is_up_to_date(generate):
     assert words(kept) == words(generate.cli_page()), f"docs/reference/cli.md is stale; run: {generate.REGENERATE}"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def test_page_of_plugin_commands_is_up_to_date(generate):
+    _plugins_or_skip()
+    assert sorted(generate.plugin_points()) == list(PLUGINS)
+    kept = generate.PLUGIN_PAGE.read_text(encoding="utf-8")
+    assert words(kept) == words(generate.plugin_page()), f"{generate.PLUGIN_PAGE.name} is stale; {generate.REGENERATE}"
+
+
+def _plugins_or_skip():
+    for package in ("calibrant_papers", "calibrant_benchmarks"):
+        pytest.importorskip(package, reason=f"{package} is not installed (make test installs it)")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *PLUGINS])
 def test_every_command_is_documented_with_an_example(generate, command):
+    if command in PLUGINS:
+        _plugins_or_skip()
     text = generate.help_text(command)
     assert re.search(rf"Examples?: calibrant {command}\b", " ".join(words(text))), f"{command} --help has no example"
-    assert f"## calibrant {command}\n" in generate.CLI_PAGE.read_text(encoding="utf-8")
+    page = generate.PLUGIN_PAGE if command in PLUGINS else generate.CLI_PAGE
+    assert f"## calibrant {command}\n" in page.read_text(encoding="utf-8")
     guide = (ROOT / "docs" / "guide" / "command-line.md").read_text(encoding="utf-8")
     assert re.search(rf"`(calibrant )?{command}\b", guide), f"docs/guide/command-line.md does not name {command}"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_is_explained(command):
-    silent = [p.name for p in cli.get_command(None, command).params if p.param_type_name == "option" and not p.help]
+@pytest.mark.parametrize("command", [*COMMANDS, *PLUGINS])
+def test_every_option_is_explained(generate, command):
+    if command in PLUGINS:
+        _plugins_or_skip()
+    group = generate.command_group(plugins=True)
+    silent = [p.name for p in group.get_command(None, command).params if p.param_type_name == "option" and not p.help]
     assert not silent, f"options of {command} without help: {silent}"
 
 
-@pytest.mark.parametrize("name", list(calibrant.list_measures()))
-def test_every_measure_has_a_page_and_a_full_docstring(generate, name):
-    measure = calibrant.list_measures()[name]
-    page = generate.measure_pages()[f"measures/{name}.md"]
-    assert measure.weakness in page
-    assert measure.paper in page
-    doc = inspect.getdoc(getattr(calibrant.metrics, measure.function))
+@pytest.mark.parametrize("name", list(calibrant.list_metrics()))
+def test_every_metric_has_a_page_and_a_full_docstring(generate, name):
+    metric = calibrant.list_metrics()[name]
+    page = generate.metric_pages()[f"metrics/{name}.md"]
+    assert metric.weakness in page
+    assert metric.paper in page
+    doc = inspect.getdoc(getattr(calibrant.metrics, metric.function))
     for section in ("Parameters", "Returns", "Notes", "Examples"):
-        assert f"{section}\n---" in doc, f"{measure.function} has no section {section}"
-    assert f"calibrant.metrics.{measure.function}" in page
+        assert f"{section}\n---" in doc, f"{metric.function} has no section {section}"
+    assert f"calibrant.metrics.{metric.function}" in page
 
 
 @pytest.mark.parametrize("name", list(calibrant.list_calibrators()))
@@ -78,23 +100,23 @@ def test_every_calibrator_says_when_to_use_it_and_when_not(generate, name):
         assert f"{section}\n---" in doc, f"{name} has no section {section}"
 
 
-def test_every_room_is_listed(generate):
-    assert set(generate.ROOMS) == set(ROOMS)
-    assert set(generate.ROOMS) == set(calibrant._ROOMS) - {"core"}
+def test_every_subpackage_is_listed(generate):
+    assert set(generate.SUBPACKAGES) == set(SUBPACKAGES)
+    assert set(generate.SUBPACKAGES) == set(calibrant._SUBPACKAGES) - {"core"} | {"evidence"}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_has_a_summary(generate, room):
-    if room == "torch":
+@pytest.mark.parametrize("package", SUBPACKAGES)
+def test_every_public_name_has_a_summary(generate, package):
+    if package == "torch":
         pytest.importorskip("torch", reason="torch is not installed")
-    module = import_module(f"calibrant.{room}")
-    assert generate.summary(module), f"calibrant.{room} has no docstring"
+    module = import_module(f"calibrant.{package}")
+    assert generate.summary(module), f"calibrant.{package} has no docstring"
     silent = [
         name
         for name in generate.public_names(module)
         if (inspect.isclass(item := getattr(module, name)) or inspect.isfunction(item)) and not inspect.getdoc(item)
     ]
-    assert not silent, f"public names of calibrant.{room} without a docstring: {silent}"
+    assert not silent, f"public names of calibrant.{package} without a docstring: {silent}"
 
 
 @pytest.mark.parametrize("name", sorted(calibrant._HOMES))
@@ -104,16 +126,18 @@ def test_every_top_level_function_has_an_example(name):
         assert "Examples\n---" in inspect.getdoc(item), f"calibrant.{name} has no example"
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if room not in {"studies", "plots"}])  # long; pictures
-def test_every_public_function_has_an_example(generate, room):
-    if room == "torch":
+@pytest.mark.parametrize(
+    "package", [package for package in SUBPACKAGES if package not in {"studies", "plots"}]
+)  # long; pictures
+def test_every_public_function_has_an_example(generate, package):
+    if package == "torch":
         pytest.importorskip("torch", reason="torch is not installed")
-    module = import_module(f"calibrant.{room}")
+    module = import_module(f"calibrant.{package}")
     functions = [name for name in generate.public_names(module) if inspect.isfunction(getattr(module, name))]
     silent = [n for n in functions if n not in NO_EXAMPLE and "Examples\n---" not in inspect.getdoc(getattr(module, n))]
-    assert not silent, f"functions of calibrant.{room} without an example: {silent}"
+    assert not silent, f"functions of calibrant.{package} without an example: {silent}"
 
 
-def test_capabilities_cover_every_measure(generate):
+def test_capabilities_cover_every_metric(generate):
     page = generate.capability_page()
-    assert all(f"[`{name}`]" in page for name in calibrant.list_measures())
+    assert all(f"[`{name}`]" in page for name in calibrant.list_metrics())

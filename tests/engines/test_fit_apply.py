@@ -10,12 +10,12 @@ import pytest
 
 from calibrant import calibrators as cal
 from calibrant.core.links import softmax
-from calibrant.engines.applying import apply_frame, apply_paths, is_simple
-from calibrant.engines.fitting import fit_frame, fit_summary
-from calibrant.engines.repairing import apply_file
-from calibrant.engines.summary import Summary
+from calibrant.engines.apply import apply_frame, is_simple
+from calibrant.engines.fit import fit_frame, fit_summary
 from calibrant.errors import ConvergenceWarning, FileError, InputError
-from helpers import load_data
+from calibrant.summary.summary import Summary
+from calibrant.workflows.apply import apply
+from helpers import load_data, needs, where_installed
 
 
 def simulated(n=6000, k=3, seed=0):
@@ -124,7 +124,7 @@ def test_files_stream_through_a_calibrator(tmp_path, suffix, method):
             {**{f"logit_{k}": z[rows, k] for k in range(3)}, "label": y[rows], "note": ["x"] * 250}
         ).write_parquet(tmp_path / f"in{part}.parquet")
     out = tmp_path / f"out{suffix}"
-    apply_paths(fitted, tmp_path / "in*.parquet", out)
+    apply(fitted, tmp_path / "in*.parquet", out)
     readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".arrow": pl.read_ipc}
     table = readers[suffix](out)
     assert table.columns == ["p_0", "p_1", "p_2", "label", "note"]
@@ -153,10 +153,10 @@ def test_apply_leaves_nothing_half_written(tmp_path):
     frame = pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)})
     frame.write_parquet(tmp_path / "in.parquet")
     with pytest.raises(InputError, match="hold logits"):
-        apply_paths(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet")
+        apply(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet")
     (tmp_path / "bad.parquet").write_bytes((tmp_path / "in.parquet").read_bytes()[:-50])
     with pytest.raises(FileError):
-        apply_paths(cal.TemperatureScaling().fit(p, y), tmp_path / "bad.parquet", tmp_path / "out.parquet")
+        apply(cal.TemperatureScaling().fit(p, y), tmp_path / "bad.parquet", tmp_path / "out.parquet")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["bad.parquet", "in.parquet"]
 
 
@@ -177,37 +177,42 @@ def test_command_line_applies_to_a_pattern(tmp_path):
     np.testing.assert_allclose(pl.read_parquet(out).to_numpy(), fitted.predict_proba(p), atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
 @pytest.mark.parametrize("method", [cal.TemperatureScaling(), cal.IsotonicOneVsRest()], ids=["expression", "batches"])
 def test_tabs_and_rows_to_be_rescaled_stream_too(tmp_path, monkeypatch, engine, method):
-    from calibrant.engines import repairing
+    from calibrant.workflows import apply as workflow
 
     def in_memory(*_args, **_options):
         pytest.fail("the table should stream")
 
-    monkeypatch.setattr(repairing, "read_table", in_memory)
+    monkeypatch.setattr(workflow, "read_table", in_memory)
     _, p, y = simulated(300)
     fitted = method.fit(p, y)
     columns = {f"p_{k}": 5 * p[:, k] for k in range(3)}
     pl.DataFrame(columns | {"note": ["x"] * 300}).write_csv(tmp_path / "in.tsv", separator="\t")
     pl.DataFrame({"probs": (5 * p).tolist()}).write_parquet(tmp_path / "lists.parquet")
-    repairing.apply_file(fitted, tmp_path / "in.tsv", tmp_path / "out.tsv", engine=engine, normalize=True)
+    apply(fitted, tmp_path / "in.tsv", tmp_path / "out.tsv", engine=engine, normalize=True)
     table = pl.read_csv(tmp_path / "out.tsv", separator="\t")
     assert table.columns == ["p_0", "p_1", "p_2", "note"]
     np.testing.assert_allclose(table.select("^p_.$").to_numpy(), fitted.predict_proba(p), atol=1e-9)
-    repairing.apply_file(fitted, tmp_path / "lists.parquet", tmp_path / "o.parquet", engine=engine, normalize=True)
+    apply(fitted, tmp_path / "lists.parquet", tmp_path / "o.parquet", engine=engine, normalize=True)
     lists = pl.read_parquet(tmp_path / "o.parquet")["probs"].to_list()
     np.testing.assert_allclose(np.array(lists), fitted.predict_proba(p), atol=1e-12)
 
 
-def test_a_suffix_that_the_engine_does_not_write_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "output", "engine", "words"),
+    [
+        pytest.param("in.parquet", "out.jsonl", "duckdb", r"'jsonl'.*parquet, csv, tsv", marks=needs("duckdb")),
+        ("*.parquet", "-", None, "output="),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_named(tmp_path, monkeypatch, source, output, engine, words):
     _, p, y = simulated(100)
-    pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)}).write_parquet(tmp_path / "in.parquet")
-    fitted = cal.TemperatureScaling().fit(p, y)
-    with pytest.raises(FileError, match=r"'\.jsonl'.*parquet, csv, tsv"):
-        apply_paths(fitted, tmp_path / "in.parquet", tmp_path / "out.jsonl", engine="duckdb")
-    with pytest.raises(FileError, match="name it with -o"):
-        apply_file(fitted, tmp_path / "*.parquet", "-")
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)}).write_parquet("in.parquet")
+    with pytest.raises(FileError, match=words):
+        apply(cal.TemperatureScaling().fit(p, y), source, output, engine=engine)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "jsonl", "npz", "std.npz"])
@@ -216,7 +221,7 @@ def test_means_and_variances_are_replaced(tmp_path, suffix):
 
     import calibrant
     from calibrant.cli import cli
-    from calibrant.engines.files import read_predictions
+    from calibrant.io.readers import read_predictions
 
     def run(*words):
         done = CliRunner().invoke(cli, [str(word) for word in words])
@@ -232,8 +237,12 @@ def test_means_and_variances_are_replaced(tmp_path, suffix):
         np.savez(path, **columns)
     else:
         frame = pl.DataFrame(columns)
-        {"csv": frame.write_csv, "tsv": lambda name: frame.write_csv(name, separator="\t"),
-         "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](path)
+        {
+            "csv": frame.write_csv,
+            "tsv": lambda name: frame.write_csv(name, separator="\t"),
+            "parquet": frame.write_parquet,
+            "jsonl": frame.write_ndjson,
+        }[suffix](path)
     run("fit", path, "-o", fitted, *(["--part", "test"] if suffix == "std.npz" else []))
     run("apply", fitted, path, "-o", out)
     expected = calibrant.load(fitted).predict(mean, columns["variance"])
@@ -254,10 +263,50 @@ def test_means_and_variances_need_a_file_of_them(tmp_path):
     fitted = StdScaling().fit([0.0, 0.0], [1.0, 1.0], [2.0, -2.0])
     pl.DataFrame({"p_0": [0.5], "p_1": [0.5]}).write_csv(tmp_path / "a.csv")
     pl.DataFrame({"mean": [0.5], "variance": [0.5]}).write_csv(tmp_path / "b.csv")
-    with pytest.raises(FileError, match="holds none"):
-        apply_file(fitted, tmp_path / "a.csv", tmp_path / "o.csv")
+    with pytest.raises(InputError, match="hold means and variances"):
+        apply(fitted, tmp_path / "a.csv", tmp_path / "o.csv")
     with pytest.raises(FileError, match="another kind"):
-        apply_file(fitted, tmp_path / "b.csv", tmp_path / "o.npz")
-    with pytest.raises(FileError, match="one file at a time"):
-        apply_file(fitted, tmp_path / "*.csv", tmp_path / "o.csv")
+        apply(fitted, tmp_path / "b.csv", tmp_path / "o.npz")
+    with pytest.raises(FileError, match="do not fit together"):  # files of different columns
+        apply(fitted, tmp_path / "*.csv", tmp_path / "o.csv")
     assert not list(tmp_path.glob("o.*"))
+
+
+@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
+def test_means_and_standard_deviations_stream_from_many_files(tmp_path, engine):
+    from calibrant.regression import StdScaling
+
+    fitted = StdScaling().fit([0.0, 0.0], [1.0, 1.0], [2.0, -2.0])
+    for part in range(2):
+        frame = pl.DataFrame({"id": [part], "mu": [0.5], "sigma": [0.5 + part], "y": [1.0]})
+        frame.write_parquet(tmp_path / f"in{part}.parquet")
+    apply(fitted, tmp_path / "in*.parquet", tmp_path / "o.parquet", engine=engine)
+    table = pl.read_parquet(tmp_path / "o.parquet").sort("id")
+    assert table.columns == ["id", "mu", "sigma", "y"]
+    np.testing.assert_allclose(table["sigma"], [1.0, 3.0])  # a standard deviation stays one
+
+
+@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
+@pytest.mark.parametrize("name", ["logits_", "logit_", "Logits_"])
+def test_probabilities_never_stand_in_columns_called_logits(tmp_path, engine, name):
+    z, _, y = simulated(200)
+    fitted = cal.TemperatureScaling(space="logit").fit(z, y)
+    pl.DataFrame({f"{name}{k}": z[:, k] for k in range(3)} | {"label": y}).write_csv(tmp_path / "in.csv")
+    layout = {"proba": f"{name}*", "space": "logit"}
+    apply(fitted, tmp_path / "in.csv", tmp_path / "streamed.csv", **layout, engine=engine)
+    apply(fitted, tmp_path / "in.csv", tmp_path / "arrays.npz", **layout)
+    np.savez(tmp_path / "in.npz", logits_test=z, labels_test=y)
+    apply(fitted, tmp_path / "in.npz", tmp_path / "out.npz")
+    streamed = pl.read_csv(tmp_path / "streamed.csv")
+    names = [*streamed.columns, *np.load(tmp_path / "arrays.npz").files, *np.load(tmp_path / "out.npz").files]
+    assert not [n for n in names if "logit" in n.lower()]
+    np.testing.assert_allclose(streamed.to_numpy()[:, :3], fitted.predict_proba(z), atol=1e-9)
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path):
+    z, p, y = simulated(50)
+    fitted = cal.TemperatureScaling(space="logit").fit(z, y)
+    both = {f"logit_{k}": z[:, k] for k in range(3)} | {f"p_{k}": p[:, k] for k in range(3)}
+    pl.DataFrame(both).write_csv(tmp_path / "in.csv")
+    with pytest.raises(FileError, match="p_0 already"):
+        apply(fitted, tmp_path / "in.csv", tmp_path / "o.csv", proba="logit_*")

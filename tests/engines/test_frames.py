@@ -6,17 +6,24 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibrant.core.edges import COARSE, FINE, PARTS, cell_key
-from calibrant.engines.files import Layout
+from calibrant.core.tables import COARSE, FINE, PARTS, cell_key
 from calibrant.engines.frames import summarize, with_cells
-from calibrant.engines.paths import evaluate_files, evaluate_paths, expand
-from calibrant.engines.summary import Summary
 from calibrant.errors import FileError, InputError, MissingExtraError
+from calibrant.io.layout import Layout
+from calibrant.io.paths import expand
+from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
+from calibrant.workflows.evaluate import evaluate
+from calibrant.workflows.sources import Reading, summarize_data
+from helpers import where_installed
 
 
 def test_engine_keeps_the_contract(make_frame):
     check_engine(make_frame)
+
+
+def evaluate_paths(path, engine="auto", **options):
+    return summarize_data(path, Reading("evaluate", engine=engine), **options)
 
 
 @pytest.mark.parametrize("grid", [FINE, COARSE])
@@ -96,15 +103,16 @@ def test_infinite_log_score_and_rank_scores(make_frame):
 
 
 def test_blocks_of_files_add_up(tmp_path, monkeypatch):
-    from calibrant.engines import paths
+    from calibrant.engines import polars
+    from calibrant.engines.scans import read_scan
 
-    monkeypatch.setattr(paths, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(polars, "BLOCK_ROWS", 100)
     columns = hostile_predictions(900)
     frame = pl.DataFrame(columns)
     frame[:700].write_parquet(tmp_path / "a.parquet")
     frame[700:760].write_parquet(tmp_path / "b.parquet")
     frame[760:].write_parquet(tmp_path / "c.parquet")
-    assert len(paths._blocks(*expand(tmp_path))) == 9
+    assert len(list(read_scan(tmp_path).blocks(100))) == 10
     found = evaluate_paths(tmp_path, by=["day"])
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
     assert_same(Summary(3).update(columns["label"], p, sample_weight=columns["weight"]), found.whole)
@@ -144,11 +152,9 @@ def test_sixty_four_wide_columns():
     assert_same(Summary(64).update(y, p), summarize(frame).whole)
 
 
-@pytest.mark.parametrize("engine", ["auto", "duckdb"])
+@pytest.mark.parametrize("engine", where_installed(["auto", "duckdb"]))
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "arrow"])
 def test_paths_of_every_format(tmp_path, engine, suffix):
-    if engine == "duckdb":
-        pytest.importorskip("duckdb", reason="DuckDB is absent (extra: engines)")
     columns = hostile_predictions(600)
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
     frame = pl.DataFrame(columns)
@@ -191,7 +197,7 @@ def test_evaluation_by_slice_is_corrected(tmp_path):
     model = np.repeat(["good", "bad", "fine"], 2000)
     correct = rng.random(6000) < np.where(model == "bad", s - 0.2, s)
     pl.DataFrame({"confidence": s, "correct": correct, "model": model}).write_parquet(tmp_path / "a.parquet")
-    outcome = evaluate_files(str(tmp_path / "*.parquet"), by="model", n_resamples=50, n_bins=7)
+    outcome = evaluate(tmp_path / "*.parquet", by="model", n_resamples=2000, n_bins=7)
     corrected = {part.by["model"]: part.corrected for part in outcome.slices}
     assert corrected["bad"] < 0.001
     assert min(corrected["good"], corrected["fine"]) > 0.01

@@ -1,4 +1,4 @@
-"""The watch: kills, two writers, windows, alarms, and the rate of false ones."""
+"""The monitor: kills, two writers, windows, alarms, and the rate of false ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibrant.engines.monitor import compare_windows, monitor
-from calibrant.engines.sequential import BETS, log_evalue, log_increments
-from calibrant.engines.store import Store
-from calibrant.engines.summary import Summary
 from calibrant.errors import FileError, InputError
+from calibrant.monitoring.days import add_day as monitor
+from calibrant.monitoring.days import compare_windows
+from calibrant.monitoring.sequential import BETS, log_evalue, log_increments
+from calibrant.monitoring.store import Store
+from calibrant.summary.summary import Summary
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -87,6 +89,38 @@ def test_refusals(tmp_path):
         monitor(tmp_path / "w")
 
 
+def _with_head(path, text):
+    body = path.read_bytes().partition(b"\n")[2]
+    path.write_bytes(f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + body)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda p: p.write_bytes(b""),
+        lambda p: p.write_bytes(b"zzzzzzzz {}\n"),
+        lambda p: p.write_bytes(p.read_bytes().partition(b"\n")[0]),
+        lambda p: p.write_bytes(p.read_bytes()[:-9]),
+        lambda p: _with_head(p, b"{}"),
+        lambda p: _with_head(p, b"[1]"),
+        lambda p: _with_head(p, b"no JSON"),
+        lambda p: _with_head(p, b'{"name": 3, "n": 1, "facts": {}}'),
+        lambda p: _with_head(p, b'{"name": "a", "n": 1, "facts": {"restart": false}}'),
+        lambda p: p.rename(p.with_name("1x.day")),
+        lambda p: (p.parent / "store.json").write_text("[]"),
+        lambda p: (p.parent / "store.json").write_text('{"schema": "x"}'),
+    ],
+)
+def test_whatever_happened_to_a_day_is_one_line(tmp_path, damage):
+    monitor(tmp_path / "w", day(np.random.default_rng(3), 200), name="a")
+    path = next((tmp_path / "w").glob("*.day"))
+    damage(path)
+    with pytest.raises(FileError) as caught:
+        monitor(tmp_path / "w", day(np.random.default_rng(5), 200), name="a")
+    assert str(tmp_path / "w") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_many_writers_at_once_lose_nothing(tmp_path):
     rng = np.random.default_rng(4)
     days = {f"d{i}": day(rng, 200) for i in range(24)}
@@ -96,21 +130,22 @@ def test_many_writers_at_once_lose_nothing(tmp_path):
     found = Store(tmp_path / "w").days()
     assert sorted(d.name for d in found) == sorted(days)
     assert [d.number for d in found] == list(range(1, 25))
-    assert not list((tmp_path / "w").glob("*.aside"))
+    assert not list((tmp_path / "w").glob("*.part"))
     assert all(d.summary().to_bytes() == days[d.name].to_bytes() for d in found)
 
 
 WRITER = """
 import sys, itertools
 import numpy as np
-from calibrant.engines.monitor import monitor
-from calibrant.engines.summary import Summary
+from calibrant.monitoring.days import add_day as monitor
+from calibrant.summary.summary import Summary
 rng = np.random.default_rng(0)
 s = rng.random(200_000)
 summary = Summary(pairs=True).update(rng.random(200_000) < s, s)
 print("ready", flush=True)
 for i in itertools.count():
     monitor(sys.argv[1], summary, name=f"d{i}", window=1)
+    print("stored", flush=True)
 """
 
 
@@ -121,24 +156,35 @@ def test_store_survives_kill_9_at_any_moment(tmp_path):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path / "w")], stdout=subprocess.PIPE, env=env, text=True
         )
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.25 + 0.11 * attempt)
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        try:
+            assert process.stdout.readline() == "ready\n"
+            for _ in range(attempt):  # the first is killed while it starts to write, the others in the middle
+                assert process.stdout.readline() == "stored\n"
+            time.sleep(0.03 * attempt)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
         days = Store(tmp_path / "w").days()
+        assert len(days) >= attempt
         assert [d.number for d in days] == list(range(1, len(days) + 1))
         for one in days:
             assert one.summary().n == 200_000
 
 
+def test_a_store_that_was_only_opened_takes_days(tmp_path):
+    assert Store(tmp_path / "w").days() == []
+    assert not monitor(tmp_path / "w", day(np.random.default_rng(0)), name="mon").alarm
+    assert Store(tmp_path / "w").settings == Store(tmp_path / "v").settings
+
+
 READER = """
 import sys
-from calibrant.engines.applying import apply_paths
+from calibrant.workflows.apply import apply
 from calibrant.calibrators import TemperatureScaling
 cal = TemperatureScaling().fit([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 2, [0, 0, 1, 1, 1])
 print("ready", flush=True)
-apply_paths(cal, sys.argv[1], sys.argv[2])
+apply(cal, sys.argv[1], sys.argv[2])
 print("done", flush=True)
 """
 
@@ -159,10 +205,9 @@ def test_a_reader_killed_in_the_middle_of_a_file_leaves_no_output(tmp_path):
     rest = process.stdout.read()
     process.wait()
     process.stdout.close()
-    if "done" in rest:
+    assert "done" not in rest or (tmp_path / "out.parquet").exists()
+    if (tmp_path / "out.parquet").exists():  # renamed, with or without the time to say so: then it is whole
         assert pl.scan_parquet(tmp_path / "out.parquet").select(pl.len()).collect().item() == 3_000_000
-    else:
-        assert not (tmp_path / "out.parquet").exists()
 
 
 def test_wealth_is_a_fair_game_under_calibration():
@@ -235,3 +280,72 @@ def test_command_line_exits_three_on_alarm(tmp_path):
     second = subprocess.run([*run, str(tmp_path / "tue.csv")], capture_output=True, text=True, env=env, check=False)
     assert second.returncode == 3, second.stderr
     assert "ALARM since tue" in second.stdout
+
+
+def test_twenty_retries_of_a_night_change_nothing(tmp_path):
+    from calibrant.workflows.monitor import monitor as night
+
+    rng = np.random.default_rng(11)
+    p = rng.dirichlet(np.ones(3), 30_000)
+    y = (p.cumsum(1) > rng.random((30_000, 1))).argmax(1)
+    (tmp_path / "2026-11-15").mkdir()
+    for i in range(3):
+        rows = slice(10_000 * i, 10_000 * (i + 1))
+        frame = pl.DataFrame({f"p_{k}": p[rows, k] for k in range(3)} | {"label": y[rows]})
+        frame.write_parquet(tmp_path / "2026-11-15" / f"part-{i}.parquet")
+    pattern = str(tmp_path / "2026-11-15" / "*.parquet")
+    reports = [night(tmp_path / "w", pattern) for _ in range(20)]
+    assert {report.name for report in reports} == {"2026-11-15"}
+    assert {report.log_evalue for report in reports} == {reports[0].log_evalue}
+    assert len(list((tmp_path / "w").glob("*.day"))) == 1
+
+
+def test_a_late_day_is_not_the_newest_and_the_evidence_takes_days_as_they_come(tmp_path):
+    rng = np.random.default_rng(12)
+    for name in ("2026-11-01", "2026-11-03", "2026-11-04"):
+        monitor(tmp_path / "w", day(rng), name=name)
+    late = monitor(tmp_path / "w", day(rng), name="2026-11-02")
+    assert late.name == "2026-11-04"
+    assert [one["name"][-2:] for one in late.history] == ["01", "02", "03", "04"]
+    assert monitor(tmp_path / "w", day(rng), name="first", date="2026-10-31").history[0]["name"] == "first"
+    with pytest.raises(InputError, match="date"):
+        monitor(tmp_path / "w", day(rng), name="x", date="soon")
+
+
+def test_a_day_is_replaced_in_its_place(tmp_path):
+    rng = np.random.default_rng(13)
+    for name in ("a", "b", "c"):
+        monitor(tmp_path / "w", day(rng), name=name)
+    report = monitor(tmp_path / "w", day(rng, 500), name="b", replace=True)
+    assert [(one["name"], one["n"]) for one in report.history] == [("a", 2000), ("b", 500), ("c", 2000)]
+
+
+def test_another_class_set_is_refused_before_a_word_is_written(tmp_path):
+    rng = np.random.default_rng(14)
+
+    def classes(names, n=300):
+        p = rng.dirichlet(np.ones(len(names)), n)
+        y = (p.cumsum(1) > rng.random((n, 1))).argmax(1)
+        return Summary(len(names), classes=names).update(np.array(names)[y], p)
+
+    monitor(tmp_path / "w", classes(["ant", "bee"]), name="1")
+    monitor(tmp_path / "w", classes(["bee", "ant"]), name="2")  # the same classes in another order
+    before = sorted(path.name for path in (tmp_path / "w").iterdir())
+    with pytest.raises(InputError, match="ant, bee, cat"):
+        monitor(tmp_path / "w", classes(["ant", "bee", "cat"]), name="3")
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == before
+    assert monitor(tmp_path / "w").window is not None
+    assert monitor(tmp_path / "w", classes(["ant", "bee", "cat"]), name="3", restart=True).days == 1
+    assert monitor(tmp_path / "w", classes(["cat", "ant", "bee"]), name="4").days == 2
+
+
+def test_alarms_on_rows_that_cannot_be_used_and_on_their_number(tmp_path):
+    rng = np.random.default_rng(15)
+    for i in range(4):
+        assert monitor(tmp_path / "w", day(rng), name=str(i)).alarms == ()
+    small = day(rng, 300)
+    small.add_rows(0, 0, {}, {"missing": 30})
+    report = monitor(tmp_path / "w", small, name="4")
+    assert [alarm["kind"] for alarm in report.alarms] == ["rejected", "volume"]
+    assert not report.alarm
+    assert report.rejected["missing"] == 30

@@ -13,14 +13,13 @@ import calibrant
 from calibrant import calibrators as cal
 from calibrant.cli import cli
 from calibrant.core.links import softmax
-from calibrant.engines import batches, sampling
-from calibrant.engines.files import Layout
-from calibrant.engines.paths import open_paths
-from calibrant.engines.repairing import fit_file, fit_paths
-from calibrant.engines.sampling import draw
+from calibrant.engines import batches
+from calibrant.engines import sample as sampling
+from calibrant.engines.registry import open_paths
+from calibrant.engines.sample import draw
 from calibrant.errors import FileError, InputError
-
-ENGINES = ["polars", "duckdb"]
+from calibrant.workflows.fit import fit
+from helpers import needs, where_installed
 
 
 def simulated(n=3000, k=3, seed=0):
@@ -36,7 +35,7 @@ def table(p, y):
 
 @pytest.fixture
 def logs(tmp_path):
-    """Three files of 3 000 rows in all, four of them unusable."""
+    """Three files of 3,000 rows in all, four of them unusable."""
     frame = table(*simulated()).cast({"label": pl.Int64})
     frame[17, "p_0"], frame[18, "label"], frame[1900, "p_1"], frame[2999, "p_2"] = None, 7, 1.5, float("nan")
     for part, rows in enumerate((slice(0, 700), slice(700, 2500), slice(2500, 3000))):
@@ -53,10 +52,11 @@ def test_few_rows_are_all_taken_in_their_order(make_frame):
     np.testing.assert_array_equal(sample.predictions.truth, y)
 
 
+@needs("duckdb")
 def test_the_sample_depends_on_the_seed_and_on_no_batch(logs, monkeypatch):
     monkeypatch.setattr(sampling, "MOST_ROWS", 400)
     found = []
-    for engine in ENGINES:
+    for engine in ("polars", "duckdb"):
         for rows in (64, 997, 1 << 16):
             monkeypatch.setattr(batches, "BATCH_ROWS", rows)
             sample = draw(open_paths(logs, engine), seed=3)
@@ -78,7 +78,7 @@ def test_every_row_has_the_same_chance(monkeypatch):
         assert (np.diff(rows) > 0).all()
         hits[rows] += 1
     assert hits.sum() == 200 * 60
-    tenths = hits.reshape(10, 30).sum(axis=1)  # mean 1 200, standard deviation about 29
+    tenths = hits.reshape(10, 30).sum(axis=1)  # mean 1,200, standard deviation about 29
     assert np.abs(tenths - 1200).max() < 4 * 29
     assert np.abs(hits - 40).max() < 5 * np.sqrt(40 * 0.8)
 
@@ -105,18 +105,18 @@ def _rows_of(p, chosen):
     return [int(np.flatnonzero((p == row).all(axis=1))[0]) for row in chosen]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
 @pytest.mark.parametrize("method", ["temperature", "vector"])
 def test_methods_by_passes_use_all_rows(logs, monkeypatch, engine, method):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
-    repair = fit_paths(logs, method=method, engine=engine)
+    repair = fit(logs, method=method, engine=engine)
     p, y = simulated()
     rows = np.setdiff1d(np.arange(3000), [17, 18, 1900, 2999])
-    expected = cal.by_short_name(method)().fit(p[rows], y[rows])
+    expected = cal.get_calibrator(method)().fit(p[rows], y[rows])
     np.testing.assert_allclose(repair.calibrator.predict_proba(p), expected.predict_proba(p), atol=1e-7)
-    assert (repair.n, repair.n_fitted, repair.n_league) == (2996, None, 300)
-    assert "2 996 calibration rows · 3 classes · compared on a random sample of 300, fitted on all" in str(repair)
-    assert [row["method"] for row in repair.league if row["chosen"]] == [method]
+    assert (repair.n, repair.n_fitted, repair.n_compared) == (2996, None, 300)
+    assert "2,996 calibration rows · 3 classes · compared on a random sample of 300, fitted on all" in str(repair)
+    assert [row["method"] for row in repair.cv_results if row["chosen"]] == [method]
 
 
 @pytest.mark.parametrize("method", ["isotonic", "isotonic-multiclass", "histogram", "spline", "platt", "beta"])
@@ -124,22 +124,23 @@ def test_methods_from_cells_use_all_rows(tmp_path, monkeypatch, method):
     p, y = simulated(6000)
     table(p, y).write_parquet(tmp_path / "a.parquet")
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
-    found = fit_paths(tmp_path, method=method).calibrator.predict_proba(p)
-    whole = cal.by_short_name(method)().fit(p, y).predict_proba(p)
+    found = fit(tmp_path, method=method).calibrator.predict_proba(p)
+    whole = cal.get_calibrator(method)().fit(p, y).predict_proba(p)
     part = draw(table(p, y)).predictions
-    sampled = cal.by_short_name(method)().fit(part.scores, part.truth).predict_proba(p)
+    sampled = cal.get_calibrator(method)().fit(part.scores, part.truth).predict_proba(p)
     assert np.abs(found - whole).mean() < 0.3 * np.abs(sampled - whole).mean()
 
 
+@needs("duckdb")
 def test_other_methods_and_auto_use_the_sample(logs, monkeypatch):
     monkeypatch.setattr(sampling, "MOST_ROWS", 400)
-    first = fit_paths(logs, fast=True, rng=1)
-    again = fit_paths(logs, fast=True, rng=1, engine="duckdb")
+    first = fit(logs, fast=True, rng=1)
+    again = fit(logs, fast=True, rng=1, engine="duckdb")
     p, _ = simulated()
     np.testing.assert_array_equal(first.calibrator.predict_proba(p), again.calibrator.predict_proba(p))
-    assert (first.n, first.n_fitted, first.n_league) == (2996, 400, 400)
+    assert (first.n, first.n_fitted, first.n_compared) == (2996, 400, 400)
     assert "compared on a random sample of 400, fitted on it" in str(first)
-    dirichlet = fit_paths(logs, method="dirichlet")
+    dirichlet = fit(logs, method="dirichlet")
     assert dirichlet.n_fitted == 400
     assert dirichlet.to_dict()["rejected"]["missing"] == 2
 
@@ -147,8 +148,8 @@ def test_other_methods_and_auto_use_the_sample(logs, monkeypatch):
 def test_a_pattern_of_few_rows_gives_what_one_file_gives(tmp_path):
     p, y = simulated(400)
     table(p, y).write_csv(tmp_path / "a.csv")
-    one = fit_file(tmp_path / "a.csv", method="temperature", rng=0)
-    many = fit_paths(tmp_path / "*.csv", method="temperature")
+    one = fit(tmp_path / "a.csv", method="temperature", rng=0)
+    many = fit(tmp_path / "*.csv", method="temperature")
     assert str(one) == str(many)
     assert one.calibrator.temperature_ == many.calibrator.temperature_
 
@@ -163,7 +164,7 @@ def test_exact_zeros_are_no_dead_end(tmp_path, monkeypatch, zeros):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
     sample = draw(pl.read_parquet(tmp_path / "a.parquet"))
     assert sample.zeros == zeros
-    repair = fit_paths(tmp_path, method="temperature")
+    repair = fit(tmp_path, method="temperature")
     in_sample = (sample.predictions.scores == 0).any()
     assert in_sample == (zeros > 1)  # a single one is not drawn
     floor = cal.TemperatureScaling().fit(sample.predictions.scores, sample.predictions.truth).floor_
@@ -175,10 +176,10 @@ def test_normalize_rescales_the_rows_of_every_pass(tmp_path, monkeypatch):
     p, y = simulated()
     table(3 * p, y).write_parquet(tmp_path / "a.parquet")
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
-    found = fit_paths(tmp_path, method="temperature", normalize=True)
+    found = fit(tmp_path, method="temperature", normalize=True)
     assert found.calibrator.temperature_ == pytest.approx(cal.TemperatureScaling().fit(p, y).temperature_, rel=1e-6)
     with pytest.raises(InputError, match="3000 rows outside"):
-        fit_paths(tmp_path, method="temperature")
+        fit(tmp_path, method="temperature")
 
 
 def test_a_damaged_file_is_one_clear_line(tmp_path):
@@ -186,9 +187,9 @@ def test_a_damaged_file_is_one_clear_line(tmp_path):
     table(*simulated()).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(FileError, match="cannot be read"):
-        fit_paths(path)
+        fit(path)
     with pytest.raises(FileError, match="truth"):
-        fit_paths(_without_label(tmp_path), Layout(label="y"))
+        fit(_without_label(tmp_path), label="y")
 
 
 def _without_label(folder):
@@ -196,7 +197,7 @@ def _without_label(folder):
     return folder / "b.csv"
 
 
-@pytest.mark.parametrize("engine", [[], ["--engine", "duckdb"]])
+@pytest.mark.parametrize("engine", where_installed([[], ["--engine", "duckdb"]]))
 def test_command_line_fits_a_pattern(logs, tmp_path, monkeypatch, engine):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
     out = tmp_path / "cal.json"
@@ -206,7 +207,7 @@ def test_command_line_fits_a_pattern(logs, tmp_path, monkeypatch, engine):
     assert "compared on a random sample of 300, fitted on all" in done.stdout
     assert "4 rows were left out (2 missing, 1 label, 1 outside)" in done.stderr
     answer = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    assert (answer["n"], answer["n_fitted"], answer["n_league"]) == (2996, 2996, 300)
+    assert (answer["n"], answer["n_fitted"], answer["n_compared"]) == (2996, 2996, 300)
     applied = CliRunner().invoke(cli, ["apply", str(out), str(logs), "-o", str(tmp_path / "new.csv")])
     assert applied.exit_code == 0, applied.output
     assert len(pl.read_csv(tmp_path / "new.csv")) == 3000

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from calibrant.engines.frames import summarize
-from calibrant.engines.summary import Summary
+from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
 
 pytestmark = [
@@ -23,27 +23,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python
 SRC = Path(__file__).resolve().parents[2] / "src"
 
 
-def session(master):
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
-    builder = sql.SparkSession.builder.master(master).appName("calibrant tests").config("spark.ui.enabled", "false")
-    made = (
-        builder.config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    made.sparkContext.setLogLevel("ERROR")
-    return made
-
-
-@pytest.fixture(scope="module")
-def spark():
-    made = session("local[2]")
-    yield made
-    made.stop()
+@pytest.fixture
+def compiled(spark):
+    """The same session, with queries compiled as they are outside of tests."""
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = {name: spark.conf.get(name) for name in names}
+    for name, value in zip(names, ("true", "FALLBACK"), strict=True):
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 def to_spark(spark, folder, columns):
@@ -56,9 +48,9 @@ def to_spark(spark, folder, columns):
     return spark.read.parquet(str(folder))
 
 
-def test_spark_keeps_the_contract(spark, tmp_path):
+def test_spark_keeps_the_contract(compiled, tmp_path):
     count = iter(range(10))
-    check_engine(lambda columns: to_spark(spark, tmp_path / f"t{next(count)}", columns))
+    check_engine(lambda columns: to_spark(compiled, tmp_path / f"t{next(count)}", columns))
 
 
 def test_list_columns_and_slices_by_map_in_arrow(spark, tmp_path):
@@ -74,8 +66,8 @@ def test_list_columns_and_slices_by_map_in_arrow(spark, tmp_path):
 
 def test_fit_and_apply_on_spark(spark, tmp_path):
     from calibrant.calibrators import IsotonicOneVsRest, TemperatureScaling, VectorScaling
-    from calibrant.engines.applying import apply_frame
-    from calibrant.engines.fitting import fit_frame
+    from calibrant.engines.apply import apply_frame
+    from calibrant.engines.fit import fit_frame
 
     rng = np.random.default_rng(1)
     z = rng.normal(size=(1500, 3)) * 2
@@ -94,10 +86,35 @@ def test_fit_and_apply_on_spark(spark, tmp_path):
         np.testing.assert_allclose(got, method.predict_proba(z), atol=1e-12)
 
 
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_map_as_sql(spark, tmp_path, ansi):
+    """The query that `tests/calibrators/test_sql.py` runs on DuckDB."""
+    from calibrant.calibrators import IsotonicOneVsRest, PlattScaling
+
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(2), 300)
+    p[:2] = np.eye(2)
+    y = (rng.random(300) < p[:, 1] ** 2).astype(int)
+    first = [None, float("nan"), 2.0, -0.5, *p[4:, 0].tolist()]
+    to_spark(spark, tmp_path / "in", {"p_0": first, "p_1": p[:, 1], "id": np.arange(300)}).createOrReplaceTempView("t")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for method in (PlattScaling, IsotonicOneVsRest):
+            fitted = method().fit(p, y)
+            rows = sorted(
+                spark.sql(fitted.to_sql("spark", table="t", keep=["id"])).collect(), key=lambda row: row["id"]
+            )
+            assert [(row["p_0"], row["p_1"]) for row in rows[:4]] == [(None, None)] * 4
+            got = np.array([[row["p_0"], row["p_1"]] for row in rows[4:]])
+            np.testing.assert_allclose(got, fitted.predict_proba(p[4:]), atol=1e-12)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_fit_on_files_by_spark_takes_all_rows_or_a_repeatable_sample(spark, tmp_path, monkeypatch):
     from calibrant.calibrators import TemperatureScaling
-    from calibrant.engines import sampling
-    from calibrant.engines.repairing import fit_paths
+    from calibrant.engines import sample as sampling
+    from calibrant.workflows.fit import fit
 
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
     rng = np.random.default_rng(2)
@@ -105,29 +122,55 @@ def test_fit_on_files_by_spark_takes_all_rows_or_a_repeatable_sample(spark, tmp_
     y = (np.sqrt(p).cumsum(1) / np.sqrt(p).sum(1, keepdims=True) > rng.random((2000, 1))).argmax(1)
     rows = {f"p_{k}": [*p[:, k].tolist(), None] for k in range(3)} | {"label": [*y.tolist(), 0]}
     to_spark(spark, tmp_path / "logs", rows)
-    repair = fit_paths(tmp_path / "logs" / "*.parquet", method="temperature", engine="spark")
+    repair = fit(tmp_path / "logs" / "*.parquet", method="temperature", engine="spark")
     expected = TemperatureScaling().fit(p, y)
     assert repair.calibrator.temperature_ == pytest.approx(expected.temperature_, rel=1e-6)
-    assert (repair.n, repair.n_league, repair.rejected["missing"]) == (2000, 300, 1)
+    assert (repair.n, repair.n_compared, repair.rejected["missing"]) == (2000, 300, 1)
     frames = [spark.read.parquet(str(tmp_path / "logs")) for _ in range(2)]
     first, again = (sampling.draw(frame, seed=5).predictions.scores for frame in frames)
     np.testing.assert_array_equal(first, again)
     assert len(first) == 300
 
 
-KILLED = """
-import os, sys, signal, pathlib
-import numpy as np
+#: Sessions one after the other in a process of its own: ours, the user's, and two whose worker is killed in the middle.
+ALONE = """
+import os, signal, sys, threading
 from pyspark.sql import SparkSession
 import calibrant.engines.batches as batches
 from calibrant.engines.frames import summarize
+from calibrant.workflows.sources import Reading, summarize_data
 
-spark = (SparkSession.builder.master(sys.argv[3]).config("spark.ui.enabled", "false")
-         .config("spark.ui.showConsoleProgress", "false").getOrCreate())
-spark.sparkContext.setLogLevel("OFF")
-frame = spark.read.parquet(sys.argv[1]).repartition(4)
-marker = sys.argv[2]
+pairs, lists, marker = sys.argv[1:]
+
+
+def started(master):
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    return SparkSession.builder.master(master).config(map=quiet).getOrCreate()
+
+
+def evaluate():
+    return summarize_data(pairs, Reading("evaluate", engine="spark", master="local[1]"), views=["top-1"])
+
+
+def told(who, *calls):
+    for call in calls:
+        call()
+    session = SparkSession.getActiveSession()
+    print(who, session.conf.get("spark.sql.shuffle.partitions"), session.conf.get("spark.master"), flush=True)
+    session.stop()
+
+
+def elsewhere():
+    worker = threading.Thread(target=evaluate)
+    worker.start()
+    worker.join()
+
+
+started("local[2]")
+told("theirs", elsewhere)
+told("ours", evaluate, elsewhere)
 genuine = batches.clean
+
 
 def dies_once(*args):
     try:
@@ -136,67 +179,41 @@ def dies_once(*args):
         return genuine(*args)
     os.kill(os.getpid(), signal.SIGKILL)
 
+
 batches.clean = dies_once
-found = summarize(frame)
-print("rows", found.whole.n, found.whole.measure("ece").hex())
+for master in ("local[2]", "local[2,4]"):
+    session = started(master)
+    try:
+        found = summarize(session.read.parquet(lists).repartition(4), views=["top-1"]).whole
+        print("killed", master, found.n, found.metric("ece").hex(), flush=True)
+    except Exception as error:
+        print("killed", master, "failed", type(error).__name__, flush=True)
+    session.stop()
+    os.remove(marker)
 """
 
 
-@pytest.mark.parametrize(("master", "survives"), [("local[2,4]", True), ("local[2]", False)])
-def test_a_killed_worker_changes_nothing_or_fails_clearly(tmp_path, master, survives):
-    pytest.importorskip("pyspark", reason="pyspark is absent (make test-spark installs it)")
+def test_sessions_of_ones_own_and_killed_workers(tmp_path):
+    """Only a session of our own is set up; a killed worker changes nothing, or fails clearly."""
+    pairs, lists = tmp_path / "pairs.parquet", tmp_path / "lists.parquet"
+    pl.DataFrame({"confidence": [0.9, 0.6], "correct": [True, False]}).write_parquet(pairs)
     columns = hostile_predictions(2000)
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
-    (tmp_path / "data").mkdir()
-    pl.DataFrame({"probs": p.tolist(), "label": columns["label"]}).write_parquet(tmp_path / "data" / "a.parquet")
+    pl.DataFrame({"probs": p.tolist(), "label": columns["label"]}).write_parquet(lists)
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "data"), str(tmp_path / "marker"), master],
+        [sys.executable, "-c", textwrap.dedent(ALONE), str(pairs), str(lists), str(tmp_path / "marker")],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(SRC), "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        timeout=500,
         check=False,
     )
-    assert (tmp_path / "marker").exists()
-    if not survives:
-        assert run.returncode != 0
-        assert "rows" not in run.stdout
-        return
     assert run.returncode == 0, run.stderr[-2000:]
-    word, n, ece = run.stdout.split()[-3:]
-    assert (word, n) == ("rows", "2000")
+    lines = [line.split() for line in run.stdout.splitlines()]
+    said = {tuple(words[:2]) if words[0] == "killed" else words[0]: words for words in lines if words}
+    assert said["ours"][1:] == ["1", "local[1]"]
+    assert said["theirs"][1:] == ["200", "local[2]"]
+    assert said["killed", "local[2]"][2] == "failed"
+    n, ece = said["killed", "local[2,4]"][2:]
+    assert n == "2000"
     assert float.fromhex(ece) == pytest.approx(Summary(3).update(columns["label"], p).measure("ece"), abs=1e-12)
-
-
-OWN = """
-import sys, threading
-from pyspark.sql import SparkSession
-from calibrant.engines.paths import evaluate_paths
-
-def told(name):
-    return SparkSession.getActiveSession().conf.get(name)
-
-if sys.argv[2] == "theirs":
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-evaluate_paths(sys.argv[1], "spark", master="local[1]")
-worker = threading.Thread(target=evaluate_paths, args=(sys.argv[1], "spark"), kwargs={"master": "local[1]"})
-worker.start()
-worker.join()
-print(told("spark.sql.shuffle.partitions"), told("spark.master"))
-"""
-
-
-@pytest.mark.parametrize(("whose", "settings"), [("ours", ["1", "local[1]"]), ("theirs", ["200", "local[2]"])])
-def test_only_a_session_of_our_own_is_set_up(tmp_path, whose, settings):
-    pytest.importorskip("pyspark", reason="pyspark is absent (make test-spark installs it)")
-    pl.DataFrame({"confidence": [0.9, 0.6], "correct": [True, False]}).write_parquet(tmp_path / "a.parquet")
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(OWN), str(tmp_path / "a.parquet"), whose],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.split()[-2:] == settings

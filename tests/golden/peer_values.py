@@ -68,8 +68,15 @@ def _torchmetrics(name: str, p: np.ndarray, y: np.ndarray) -> list[dict[str, Any
             call = f"n_bins={m}, norm={word!r})"
             rows += [
                 _row("torchmetrics", name, f"multiclass_calibration_error(p, y, {k}, {call}", "top-1", many, m, norm),
-                _row("torchmetrics", name, f"binary_calibration_error(float32(p[:, 0]), y == 0, {call}", "class-0",
-                     one, m, norm),
+                _row(
+                    "torchmetrics",
+                    name,
+                    f"binary_calibration_error(float32(p[:, 0]), y == 0, {call}",
+                    "class-0",
+                    one,
+                    m,
+                    norm,
+                ),
             ]
     return rows
 
@@ -85,15 +92,30 @@ def _netcal(name: str, p: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
                     value = metric(m, equal_intervals=equal).measure(p, y)
                 except ValueError:  # repeated quantiles
                     continue
-                rows.append(_row(
-                    "netcal", name, f"{metric.__name__}({m}, equal_intervals={equal}).measure(p, y)", "top-1", value, m,
-                    "inf" if metric is MCE else 1, bins="width" if equal else "mass",
-                    average="range" if metric is ACE else "count",
-                ))
-    rows.append({
-        "peer": "netcal", "data": name, "command": "MMCE().measure(p[:1000], y[:1000])", "measure": "mmce",
-        "value": float(MMCE().measure(p[:1000], y[:1000])), "rows": 1000, "parameters": {},
-    })
+                rows.append(
+                    _row(
+                        "netcal",
+                        name,
+                        f"{metric.__name__}({m}, equal_intervals={equal}).measure(p, y)",
+                        "top-1",
+                        value,
+                        m,
+                        "inf" if metric is MCE else 1,
+                        bins="width" if equal else "mass",
+                        average="range" if metric is ACE else "count",
+                    )
+                )
+    rows.append(
+        {
+            "peer": "netcal",
+            "data": name,
+            "command": "MMCE().measure(p[:1000], y[:1000])",
+            "measure": "mmce",
+            "value": float(MMCE().measure(p[:1000], y[:1000])),
+            "rows": 1000,
+            "parameters": {},
+        }
+    )
     return rows
 
 
@@ -109,11 +131,19 @@ def _uncertainty_calibration(name: str, p: np.ndarray, y: np.ndarray) -> list[di
                         continue
                     scheme = utils.get_equal_prob_bins if bins == "width" else utils.get_equal_bins
                     value = utils.lower_bound_scaling_ce(p, y, norm, debias, m, scheme, mode)
-                    rows.append(_row(
-                        "uncertainty-calibration", name,
-                        f"lower_bound_scaling_ce(p, y, {norm}, {debias}, {m}, {scheme.__name__}, {mode!r})",
-                        view, value, m, norm, bins=bins, debias=debias,
-                    ))
+                    rows.append(
+                        _row(
+                            "uncertainty-calibration",
+                            name,
+                            f"lower_bound_scaling_ce(p, y, {norm}, {debias}, {m}, {scheme.__name__}, {mode!r})",
+                            view,
+                            value,
+                            m,
+                            norm,
+                            bins=bins,
+                            debias=debias,
+                        )
+                    )
     return rows
 
 
@@ -121,17 +151,29 @@ def _relplot(name: str, p: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
     import relplot
 
     top, hit = p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
-    return [{
-        "peer": "relplot", "data": name, "command": "smECE(p.max(axis=1), p.argmax(axis=1) == y)", "measure": "smece",
-        "value": float(relplot.smECE(top, hit)), "rows": None, "parameters": {},
-    }]
+    return [
+        {
+            "peer": "relplot",
+            "data": name,
+            "command": "smECE(p.max(axis=1), p.argmax(axis=1) == y)",
+            "measure": "smece",
+            "value": float(relplot.smECE(top, hit)),
+            "rows": None,
+            "parameters": {},
+        }
+    ]
 
 
 def _row(
     peer: str, data: str, command: str, view: str, value: Any, n_bins: int, norm: int | str, **more: Any
 ) -> dict[str, Any]:
     return {
-        "peer": peer, "data": data, "command": command, "measure": "binned", "value": float(value), "rows": None,
+        "peer": peer,
+        "data": data,
+        "command": command,
+        "measure": "binned",
+        "value": float(value),
+        "rows": None,
         "parameters": {"view": view, "n_bins": n_bins, "norm": norm, **more},
     }
 
@@ -139,7 +181,9 @@ def _row(
 def measure(peer: str) -> list[dict[str, Any]]:
     """Run one peer on every input that is there."""
     run = {
-        "torchmetrics": _torchmetrics, "netcal": _netcal, "uncertainty-calibration": _uncertainty_calibration,
+        "torchmetrics": _torchmetrics,
+        "netcal": _netcal,
+        "uncertainty-calibration": _uncertainty_calibration,
         "relplot": _relplot,
     }[peer]
     rows = []

@@ -22,7 +22,7 @@ ANCHORS = [
     ("expected_calibration_error", {}, 0.047504, 5e-7),
     ("expected_calibration_error", {"n_bins": 25}, 0.047504, 5e-7),
     ("kolmogorov_smirnov_error", {}, 0.047504, 5e-7),
-    ("kolmogorov_smirnov_error", {"view": "top-2"}, 0.03012, 5e-6),
+    ("kolmogorov_smirnov_error", {"view": "rank-2"}, 0.03012, 5e-6),
     ("kolmogorov_smirnov_error", {"view": "within-2"}, 0.01805, 5e-6),
     ("static_calibration_error", {}, 0.009829, 5e-7),
     ("adaptive_calibration_error", {"convention": "nixon"}, 0.003583, 5e-7),

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.core.declare import declared
+from calibrant.core.declare import declared, lookup
+from calibrant.core.inputs import check_pairs
+from calibrant.metrics import local_curve
 
 P = np.array([[0.8, 0.1, 0.1], [0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]])
 Y = np.array([0, 1, 1, 2])
@@ -29,6 +31,12 @@ BY_HAND = {
     "tce": math.sqrt((2 * 0.1**2 + 2 * 0.2**2) / 4),
     # residuals t − s in score order: −0.6, +0.4, +0.2, +0.2; sums at distinct scores: −0.2, +0.2
     "ks": 0.2 / 4,
+    # the same path starts at 0, falls to −0.2 and rises to +0.2
+    "kuiper": 0.4 / 4,
+    # two bins of two rows: frequencies 1/2 and 1 increase, then every score is a bin of its own
+    "sweep": (2 * 0.1 + 2 * 0.2) / 4,
+    # predicted class 0: 0.8 (right), 0.6 (wrong); class 1: 0.6 (right); class 2: 0.8 (right)
+    "tl-ece": (0.2 + 0.6 + 0.4 + 0.2) / 4,
     # D(0.6) = −0.2, D(0.8) = 0.4, kernel e^{−0.2/0.4}
     "mmce": math.sqrt(0.2**2 + 0.4**2 - 2 * 0.2 * 0.4 * math.exp(-0.5)) / 4,
     # class 0: 0.1 (t 0), 0.2 (0), 0.6 (0), 0.8 (1); class 1: 0.1, 0.1 (0, 0), 0.2 (1), 0.6 (1);
@@ -123,10 +131,7 @@ def test_kde_equals_a_direct_sum():
     everything, hits = density(s), density(s[t])
     frequency = np.minimum(np.divide(hits, everything, out=np.zeros_like(hits), where=everything > 0), 1)
     weight = everything / 300
-    informed = (weight >= 1e-6) | (hits / t.sum() >= 1e-6)
-    integrand = np.where(informed, np.abs(x - frequency) * weight, 0)
-    last = np.maximum.accumulate(np.where(informed, np.arange(len(x)), 0))
-    expected = np.trapezoid(integrand[last], x) / np.trapezoid(weight, x)
+    expected = np.trapezoid(np.abs(x - frequency) * weight, x) / np.trapezoid(weight, x)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -139,3 +144,48 @@ def test_kde_converges_to_zhangs_truth(b0, b1, truth):
     x = rng.normal(np.where(y == 1, -1.0, 1.0), 1.0)
     p = 1 / (1 + np.exp(-b0 - b1 * x))
     assert calibrant.measure("kde", y, p, view="class-1") == pytest.approx(truth, abs=1.5e-3)
+
+
+@pytest.mark.parametrize("score", [0.5, 0.731, 0.9, 0.999])
+@pytest.mark.parametrize("norm", [1, 2])
+def test_kde_of_a_constant_score_is_its_gap(score, norm):
+    """Seven of ten right at one confidence: the error is |score − 0.7| and nothing else, whatever the norm."""
+    correct, confidence = [True] * 7 + [False] * 3, [score] * 10
+    found = calibrant.evaluate(correct, confidence, pairs=True, measures=["kde"], n_resamples=0)["kde"].value
+    assert found == pytest.approx(abs(score - 0.7), abs=5e-4)
+    forecast = check_pairs(correct, confidence, caller="test")
+    recipe = lookup("kde").build(norm=norm)
+    assert recipe.value(forecast) == pytest.approx(abs(score - 0.7), abs=5e-4)
+
+
+@pytest.mark.parametrize("scores", [[0.0, 0.0, 1.0], [1.0], [0.0], [0.6, 0.6, 0.60001]])
+def test_kde_of_ties_stays_in_the_unit_interval(scores):
+    """Scores at the ends and next to each other leave a kernel a few grid steps wide; a mean gap is at most 1."""
+    for outcome in (True, False):
+        for bandwidth in ("published", "text", 1e-4):
+            found = calibrant.evaluate([outcome] * len(scores), scores, pairs=True, measures=["kde"], n_resamples=0)
+            assert 0 <= found["kde"].value <= 1
+            value = (
+                lookup("kde")
+                .build(bandwidth=bandwidth)
+                .value(check_pairs([outcome] * len(scores), scores, caller="test"))
+            )
+            assert 0 <= value <= 1
+
+
+def test_classwise_maximum_norm_is_the_largest_gap():
+    """Both classes are off by 0.9 in their only bin: the maximum is 0.9, not the sum 1.8; so is the limit of the norms."""
+    y, p = [0] * 10, [0.9] * 10
+    assert calibrant.metric("cwce", y, p, norm=math.inf) == pytest.approx(0.9)
+    assert calibrant.metric("cwce", y, p, norm=400) == pytest.approx(0.9, abs=2e-3)
+    assert calibrant.metric("mce", y, p, view="classwise") == pytest.approx(0.9)
+
+
+def test_local_curve_at_zero_counts_zeros_only():
+    """A miss at 0, a hit just above it, a miss at 0.5: left side 0, right side 1/(1 + 0.9^50), the curve their mean.
+
+    Were the second row taken for a zero, the left side would be 1/2, the right side 0 and the curve 1/4.
+    """
+    curve = local_curve([0, 1, 0], [0.0, 1e-12, 0.5], view="class-1")
+    right = 1.0 / (1.0 + 0.9**50)
+    assert curve.frequency[0] == pytest.approx(0.5 * (0.0 + right), abs=1e-9)

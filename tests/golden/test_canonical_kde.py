@@ -9,7 +9,7 @@ from scipy.stats import dirichlet
 from calibrant.core.links import softmax
 from calibrant.datasets import dirichlet_temperature, hidden_miscalibration
 from calibrant.errors import InputError, UndefinedWarning
-from calibrant.metrics import canonical_kde as module
+from calibrant.metrics import _canonical_kde as module
 from calibrant.metrics import canonical_kde_calibration_error as ce_kde
 from helpers import load_data
 

@@ -26,8 +26,16 @@ def given(row: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binned(
-    name: str, score: np.ndarray, hit: np.ndarray, n_bins: int, norm: float, *, bins: str = "width",
-    classwise: bool = False, debias: bool = False, average: str = "count",
+    name: str,
+    score: np.ndarray,
+    hit: np.ndarray,
+    n_bins: int,
+    norm: float,
+    *,
+    bins: str = "width",
+    classwise: bool = False,
+    debias: bool = False,
+    average: str = "count",
 ) -> float:
     """Ten lines, independent of the library's own estimators: the p-th power of the binned error."""
     index, count = assign(name, score, n_bins, bins, classwise=classwise)
@@ -160,8 +168,12 @@ def test_gruber_anchors(network: tuple[np.ndarray, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("name", "classwise", "bins", "count"),
     [
-        ("nixon", False, [0, 2, 4], 5), ("kull", False, [0, 1, 3], 4), ("kull", True, [0, 1, 3], 4),
-        ("gruber", False, [0, 1, 3], 4), ("torchmetrics", False, [0, 2, 4], 5), ("netcal", False, [0, 2, 3], 4),
+        ("nixon", False, [0, 2, 4], 5),
+        ("kull", False, [0, 1, 3], 4),
+        ("kull", True, [0, 1, 3], 4),
+        ("gruber", False, [0, 1, 3], 4),
+        ("torchmetrics", False, [0, 2, 4], 5),
+        ("netcal", False, [0, 2, 3], 4),
     ],
 )
 def test_zero_edge_and_one(name: str, classwise: bool, bins: list[int], count: int) -> None:

@@ -21,8 +21,11 @@ def double_sum(y, p, kernel, gamma, w=None, unbiased=True):
     r[np.arange(len(y)), y] -= 1
     d = p[:, None].astype(float) - p[None]
     tv, two = 0.5 * np.abs(d).sum(-1), np.sqrt((d**2).sum(-1))
-    k = {"exponential": np.exp(-two / gamma), "gaussian": np.exp(-(two**2) / (2 * gamma**2)),
-         "total-variation": np.exp(-tv / gamma)}[kernel]
+    k = {
+        "exponential": np.exp(-two / gamma),
+        "gaussian": np.exp(-(two**2) / (2 * gamma**2)),
+        "total-variation": np.exp(-tv / gamma),
+    }[kernel]
     h = k * (r @ r.T)
     w = np.ones(len(y)) if w is None else w
     total = w @ h @ w

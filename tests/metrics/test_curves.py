@@ -1,4 +1,4 @@
-"""Curves carry the numbers that the measures report."""
+"""Curves carry the numbers that the metrics report."""
 
 from __future__ import annotations
 
@@ -58,6 +58,39 @@ def test_local_curve_equals_its_definition(data):
         assert curve.frequency[k] == pytest.approx(np.mean(sides), rel=1e-9)
     error = np.abs(s - curve(s)).mean()
     assert error == pytest.approx(metrics.calibration_error(y, p, estimator=Local(0.8)))
+
+
+@pytest.mark.parametrize("low", [0.0, 1e-12, 1e-9])
+def test_the_left_side_of_zero_holds_zero_alone(low):
+    """A score a hair above a canonical point belongs to its right side."""
+    rng = np.random.default_rng(5)
+    s = np.concatenate([np.full(60, low), rng.uniform(0.002, 0.3, 340)])
+    t = rng.uniform(size=400) < np.where(s == low, 0.4, 0.05)
+    curve = metrics.local_curve(t.astype(int), s, view="class-1", decay=0.8)
+    weight = 0.8 ** (s / 0.01)
+    sides = [np.average(t[side], weights=weight[side]) for side in (s <= 0, s > 0) if side.any()]
+    assert curve.frequency[0] == pytest.approx(np.mean(sides), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bins": "quantile"}, "bins of .* must be one of width, mass; got 'quantile'"),
+        ({"n_bins": 0}, "n_bins of .* must be a positive whole number"),
+        ({"n_bins": 2.5}, "n_bins of .* must be a positive whole number"),
+        ({"n_bins": True}, "n_bins of .* must be a positive whole number"),
+    ],
+)
+def test_curves_and_class_tables_check_bins_where_metrics_do(data, options, words):
+    for ask in (metrics.reliability_curve, metrics.class_table, metrics.ece):
+        with pytest.raises(InputError, match=words):
+            ask(*data, **options)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, -1, "a", None])
+def test_levels_of_bands_lie_between_0_and_1(data, level):
+    with pytest.raises(InputError, match="level of reliability_curve must"):
+        metrics.reliability_curve(*data, level=level)
 
 
 def test_class_table(data):

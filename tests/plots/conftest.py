@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import matplotlib as mpl
 import pytest
 
+mpl = pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)")
 mpl.use("Agg")
 
 

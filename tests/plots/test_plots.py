@@ -17,7 +17,7 @@ from calibrant import plots, regression, selective
 from calibrant.calibrators import AutoCalibrator, TemperatureScaling
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
-from calibrant.plots.palette import OVER, UNDER, direction_colour
+from calibrant.plots.palette import OVER, UNDER, direction_color
 from calibrant.views import ClassK
 
 
@@ -105,14 +105,14 @@ def test_classwise_small_multiples(rows: Any) -> None:
 
 def test_ks_graphs(rows: Any) -> None:
     y, p, _ = rows
-    for view in ("top-1", "top-2", "within-2"):
+    for view in ("top-1", "rank-2", "within-2"):
         shown = plots.plot_ks(y, p, view=view)
         assert shown.ks == pytest.approx(calibrant.measure("ks", y, p, view=view), abs=1e-14)
         assert len(shown.ax) == 4
         np.testing.assert_array_equal(line(shown.ax[0], "claimed").get_ydata(), shown.score)
         np.testing.assert_array_equal(line(shown.ax[0], "happened").get_ydata(), shown.hits)
         np.testing.assert_array_equal(shown.ax[1].get_lines()[1].get_xdata(), shown.score)
-        assert f"{100 * shown.ks:.2f} %" in shown.ax[0].texts[0].get_text()
+        assert f"{100 * shown.ks:.2f}%" in shown.ax[0].texts[0].get_text()
         assert shown.fractile[0] == 0
         assert shown.fractile[-1] == pytest.approx(1)
 
@@ -206,11 +206,11 @@ def test_regression_pictures() -> None:
 def test_league_of_the_auto_calibrator(rows: Any) -> None:
     y, p, _ = rows
     fitted = AutoCalibrator(fast=True).fit(p[:500], y[:500])
-    shown = plots.plot_league(fitted)
-    assert shown.method == tuple(fitted.league_["method"])
-    np.testing.assert_allclose(shown.gain, fitted.league_["gain"].to_numpy())
+    shown = plots.plot_methods(fitted)
+    assert shown.method == tuple(fitted.cv_results_["method"])
+    np.testing.assert_allclose(shown.gain, fitted.cv_results_["gain"].to_numpy())
     assert [label.get_text() for label in shown.ax.get_yticklabels()] == list(shown.method)
-    assert plots.plot_league(fitted.league_).method == shown.method
+    assert plots.plot_methods(fitted.cv_results_).method == shown.method
 
 
 def test_training_traces() -> None:
@@ -231,8 +231,8 @@ def test_displays_are_frozen_and_plain(rows: Any) -> None:
         assert json.dumps(numbers)
 
 
-def test_direction_has_its_colour() -> None:
-    assert (direction_colour(-0.1), direction_colour(0.1)) == (OVER, UNDER)
+def test_direction_has_its_color() -> None:
+    assert (direction_color(-0.1), direction_color(0.1)) == (OVER, UNDER)
 
 
 def test_importing_draws_nothing() -> None:

@@ -1,6 +1,6 @@
-"""Theorem 3.1 of Gruber & Buettner on the empirical law, and what else a sample may promise.
+"""Theorem 3.1 of Gruber & Buettner on the empirical distribution, and what else a sample may promise.
 
-On the empirical law each distinct forecast (or score) is its own group. No order is asserted between ECE and KS, TCE₂
+On the empirical distribution each distinct forecast (or score) is its own group. No order is asserted between ECE and KS, TCE₂
 on some bins and KS or ECE on others, CWCE and TCE, nor anything for debiased, KDE or ce-kde values: none holds.
 """
 

@@ -1,4 +1,4 @@
-"""Regression calibrators: optimum against brute force, contract, artefacts, league."""
+"""Regression calibrators: optimum against brute force, contract, artifacts, league."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import regression as room
+from calibrant.calibrators._artifact import rebuild
 from calibrant.errors import FileError, InputError, NotFittedError
+from calibrant.testing import check_calibrator
 
 KINDS = room.calibrator_classes()
 
@@ -30,7 +32,7 @@ def dss_at(w, b, mean, variance, y, weights=None):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_variance_scaling_is_the_global_optimum(seed):
-    """Brute force: a fine polar grid, polished by a general optimiser from its best points."""
+    """Brute force: a fine polar grid, polished by a general optimizer from its best points."""
     rng = np.random.default_rng(seed)
     mean, variance, y = rows(60, seed, scale=rng.gamma(0.5), offset=rng.choice([0, 0.01, 1.0]))
     if seed % 3 == 0:
@@ -49,7 +51,10 @@ def test_variance_scaling_is_the_global_optimum(seed):
     best.sort()
     assert got <= best[0][0] + 1e-12
     polished = minimize(
-        lambda p: dss_at(p[0], p[1], mean, variance, y), best[0][1:], method="L-BFGS-B", bounds=[(1e-12, None)] * 2,
+        lambda p: dss_at(p[0], p[1], mean, variance, y),
+        best[0][1:],
+        method="L-BFGS-B",
+        bounds=[(1e-12, None)] * 2,
         options={"ftol": 1e-15, "gtol": 1e-12},
     )
     assert got <= polished.fun + 1e-10
@@ -97,10 +102,59 @@ def test_isotonic_quantiles_repair_shape_and_shift():
 
 
 def test_isotonic_quantiles_do_not_saturate():
-    """A model that is over-confident by a factor of a hundred: the PIT is 0 or 1 in double precision."""
+    """A model that is overconfident by a factor of a hundred: the PIT is 0 or 1 in double precision."""
     mean, variance, y = rows(300, scale=1e4, offset=0.0)
     method = room.IsotonicQuantiles().fit(mean, variance, y)
     assert room.se_variance_ratio(y, *method.predict(mean, variance)) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_public_contract(kind):
+    check_calibrator(kind)
+
+
+class Moves(room.Identity):
+    """Says it keeps the mean, and moves it."""
+
+    def _predict(self, mean, variance):
+        return mean + 1, variance
+
+
+class Deaf(room.StdScaling):
+    """Does not hear weights."""
+
+    def _fit(self, mean, variance, y, weights):
+        super()._fit(mean, variance, y, np.ones_like(weights))
+
+
+@pytest.mark.parametrize(("kind", "words"), [(Moves, "mean is kept"), (Deaf, "whole weights")])
+def test_the_suite_catches_a_broken_method(kind, words):
+    with pytest.raises(AssertionError, match=f"{kind.__name__} breaks the contract: .*{words}"):
+        check_calibrator(kind)
+
+
+def test_one_listing_and_one_loader(tmp_path):
+    assert calibrant.calibrators.get_calibrator("std-scaling") is room.StdScaling
+    assert calibrant.calibrators.get_calibrator("identity") is not room.Identity
+    assert calibrant.calibrators.get_calibrator("identity", task="regression") is room.Identity
+    frame = calibrant.list_calibrators(None).to_frame()
+    assert set(frame["task"]) == {"classes", "regression"}
+    assert calibrant.list_calibrators("regression")["StdScaling"] is room.StdScaling
+    calibrant.calibrators.Identity().fit([[0.2, 0.8]], [1]).save(tmp_path / "cal.json")
+    with pytest.raises(FileError, match="class probabilities"):
+        room.load(tmp_path / "cal.json")
+
+
+def test_a_file_of_the_first_edition_loads():
+    """Version 0.1 wrote a calibrator inside another under the name of the task."""
+    inner = {"kind": "StdScaling", "params": {}, "state": {"factor_": 2.0}}
+    record = {
+        "task": "regression",
+        "kind": "AutoVarianceCalibrator",
+        "params": {"criterion": "dss", "cv": 5, "rng": 0},
+        "state": {"best_": {"regression": inner}, "reason_": "because", "records_": {"list": [], "tuple": False}},
+    }
+    assert rebuild(record).predict([0.0], [1.0])[1] == 4.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,7 +220,7 @@ def test_league_takes_the_simplest_map_that_suffices(options, winner):
 
 def test_league_explains_itself_and_never_harms():
     method = room.AutoVarianceCalibrator(criterion="crps").fit(*rows(500, scale=9.0))
-    assert set(method.league_.columns) == {"method", "crps", "gain", "gain_se", "chosen"}
+    assert set(method.cv_results_.columns) == {"method", "crps", "gain", "gain_se", "chosen"}
     assert "lowers the held-out crps" in method.reason_
     few = room.AutoVarianceCalibrator().fit(*rows(20))
     assert few.best_.short_name == "identity"

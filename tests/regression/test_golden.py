@@ -70,10 +70,11 @@ def test_by_hand():
 
 
 def test_normal_crps_constant_of_the_null():
-    from calibrant.regression.nulls import CRPS_VARIANCE
+    from calibrant.metrics.regression.nulls import CRPS_THIRD, CRPS_VARIANCE
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     weights = weights / weights.sum()
     score = room.Normal(np.zeros(200), np.ones(200)).crps(nodes)
     assert weights @ score == pytest.approx(np.pi**-0.5, abs=1e-13)
     assert weights @ score**2 - 1 / np.pi == pytest.approx(CRPS_VARIANCE, abs=1e-13)
+    assert weights @ (score - np.pi**-0.5) ** 3 == pytest.approx(CRPS_THIRD, abs=1e-12)

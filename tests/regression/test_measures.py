@@ -11,11 +11,19 @@ from calibrant import regression as room
 from calibrant.errors import InputError, UndefinedWarning
 
 FUNCTIONS = {
-    "dss": room.dss, "crps": room.crps, "nll_normal": room.nll_normal, "interval_score": room.interval_score,
-    "pinball": room.pinball, "pit_ks": room.pit_ks, "quantile_calibration_error": room.quantile_calibration_error,
-    "ence": room.ence, "variance_calibration_error": room.variance_calibration_error,
-    "se_variance_ratio": room.se_variance_ratio, "mean_squared_error": room.mean_squared_error,
-    "average_variance": room.average_variance, "skce": lambda *a, **k: room.skce(*a, bandwidth=1.3, **k),
+    "dss": room.dss,
+    "crps": room.crps,
+    "nll_normal": room.nll_normal,
+    "interval_score": room.interval_score,
+    "pinball": room.pinball,
+    "pit_ks": room.pit_ks,
+    "quantile_calibration_error": room.quantile_calibration_error,
+    "ence": room.ence,
+    "variance_calibration_error": room.variance_calibration_error,
+    "se_variance_ratio": room.se_variance_ratio,
+    "mean_squared_error": room.mean_squared_error,
+    "average_variance": room.average_variance,
+    "skce": lambda *a, **k: room.skce(*a, bandwidth=1.3, **k),
     "skce_biased": lambda *a, **k: room.skce(*a, bandwidth=1.3, estimator="biased", **k),
 }
 
@@ -35,9 +43,14 @@ def test_weights_repeat_rows(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_tensors_are_containers_too(name):
+    torch = pytest.importorskip("torch", reason="torch is absent (extra: torch)")
+    assert FUNCTIONS[name](*(torch.tensor(column) for column in rows())) == FUNCTIONS[name](*rows())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_row_order_containers_and_dtype(name):
     import polars as pl
-    import torch
 
     data = rows()
     copies = [column.copy() for column in data]
@@ -46,7 +59,6 @@ def test_row_order_containers_and_dtype(name):
     assert FUNCTIONS[name](*(column[order] for column in data)) == pytest.approx(value, rel=1e-10, abs=1e-14)
     assert FUNCTIONS[name](*(column.tolist() for column in data)) == value
     assert FUNCTIONS[name](*(pl.Series(column) for column in data)) == value
-    assert FUNCTIONS[name](*(torch.tensor(column) for column in data)) == value
     assert FUNCTIONS[name](*(column.astype(np.float32) for column in data)) == pytest.approx(value, rel=1e-3)
     assert isinstance(value, float)
     for column, copy in zip(data, copies, strict=True):
@@ -88,7 +100,10 @@ def test_forecast_objects_stand_in_for_mean_and_variance():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.floats(-3, 3), st.floats(0.05, 20), st.floats(-3, 3), st.floats(0.05, 20),
+    st.floats(-3, 3),
+    st.floats(0.05, 20),
+    st.floats(-3, 3),
+    st.floats(0.05, 20),
     st.sampled_from(["dss", "crps", "nll_normal", "interval_score", "pinball"]),
 )
 def test_expected_scores_are_least_at_the_truth(mean, variance, other_mean, other_variance, name):

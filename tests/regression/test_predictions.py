@@ -27,8 +27,10 @@ def test_crps_is_the_integral_over_the_distribution_function(kind, y):
     for row in range(2):
         part = forecast.part(slice(row, row + 1))
         jumps = sorted({y, *getattr(part, "values", np.zeros((1, 0)))[0].tolist()})
+
         def gap(x, part=part):
             return float((part.cdf(np.array([x]))[0] - (x >= y)) ** 2)
+
         ends = [-40.0, *jumps, 40.0]
         want = sum(quad(gap, a, b, limit=200)[0] for a, b in pairwise(ends))
         assert got[row] == pytest.approx(want, abs=1e-7)

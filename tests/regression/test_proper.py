@@ -70,7 +70,7 @@ def test_decomposition_adds_up_and_finds_the_truth():
     assert wide.calibration == pytest.approx(truth, abs=0.01)
     right = room.decomposition(y, mean, variance, rng=0)
     assert right.calibration == pytest.approx(0, abs=0.002)
-    assert right.sharpness == pytest.approx(wide.sharpness, abs=1e-3)  # an injective map keeps the sharpness
+    assert right.sharpness == pytest.approx(wide.sharpness, abs=1e-3)  # a one-to-one map keeps the sharpness
     gain = room.compare(y, (mean, 3 * variance), (mean, variance), injective=True)["dss"].change
     assert gain == pytest.approx(truth, abs=0.02)  # improvement = change of the proper calibration error
 

@@ -1,4 +1,4 @@
-"""The page of a watch shows the numbers of the watch."""
+"""The page of a monitor shows the numbers of the monitor."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 
-from calibrant.engines.monitor import monitor
-from calibrant.engines.summary import Summary
+from calibrant.monitoring.days import add_day as monitor
 from calibrant.reporting.monitoring import report_monitor
+from calibrant.summary.summary import Summary
 
 
 def day(shift, seed):
@@ -20,13 +20,13 @@ def day(shift, seed):
 
 def test_page_shows_every_day_and_the_alarm(tmp_path):
     for i, shift in enumerate([0.0, 0.0, 0.3]):
-        report = monitor(tmp_path / "watch", day(shift, i), name=f"day-{i}", rng=0)
+        report = monitor(tmp_path / "store", day(shift, i), name=f"day-{i}", rng=0)
     page = report_monitor(report)
     assert report.alarm
     assert "Alarm since day-2" in page.html
     assert all(f"day-{i}" in page.html for i in range(3))
-    assert page.html.count("<circle") == 3
-    assert "<script" not in page.html
+    assert [picture.count("<circle") for picture in page.summary["evidence"]] == [3, 3]
+    assert page.html.count("<script") == 1
 
 
 def test_command_writes_it(tmp_path):
@@ -34,8 +34,19 @@ def test_command_writes_it(tmp_path):
     p = rng.uniform(0.5, 1, 500)
     np.savez(tmp_path / "a.npz", probs=p, labels=(rng.random(500) < p).astype(int))
     done = subprocess.run(
-        [sys.executable, "-m", "calibrant", "monitor", str(tmp_path / "watch"), str(tmp_path / "a.npz"), "--report", str(tmp_path / "watch.html")],
-        capture_output=True, text=True, check=False,
+        [
+            sys.executable,
+            "-m",
+            "calibrant",
+            "monitor",
+            str(tmp_path / "store"),
+            str(tmp_path / "a.npz"),
+            "--report",
+            str(tmp_path / "monitor.html"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "The course of the watch" in (tmp_path / "watch.html").read_text(encoding="utf-8")
+    assert "<h2>No day lies above the alarm line</h2>" in (tmp_path / "monitor.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Improvement: paired differences, intervals that cover, exactness for injective maps."""
+"""Improvement: paired differences, intervals that cover, exactness for one-to-one maps."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def test_kernel_score_is_the_u_score_of_skce():
     q = rng.dirichlet([1.0] * 3, 30)
     expected = sum(
         q[:, a] * q[::-1][:, b] * score.score(p, p[::-1], np.full(30, a), np.full(30, b))
-        for a in range(3) for b in range(3)
+        for a in range(3)
+        for b in range(3)
     )
     assert score.expected_score(p, p[::-1], q, q[::-1]) == pytest.approx(expected, abs=1e-14)
     assert score.divergence(p, p[::-1], p, p[::-1]) == pytest.approx(np.zeros(30))

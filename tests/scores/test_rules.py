@@ -14,7 +14,8 @@ from calibrant.scores import Brier, Log, ProperScore, RankedProbability, Spheric
 
 GINI = ProperScore.from_entropy("gini", lambda p: 1 - (p**2).sum(axis=1))
 SHANNON = ProperScore.from_entropy(
-    "shannon", lambda p: -np.where(p > 0, p * np.log(np.maximum(p, 1e-300)), 0).sum(axis=1),
+    "shannon",
+    lambda p: -np.where(p > 0, p * np.log(np.maximum(p, 1e-300)), 0).sum(axis=1),
     lambda p: -1 - np.log(np.maximum(p, 1e-300)),
 )
 HALF = ProperScore.from_function("half", lambda p, y: 0.5 * ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1))
@@ -62,8 +63,12 @@ def test_closed_forms():
 def test_rows_agree_with_the_measures():
     rng = np.random.default_rng(1)
     p, y = rng.dirichlet([1.0] * 4, 50), rng.integers(0, 4, 50)
-    pairs = {"brier": metrics.brier_score, "nll": metrics.log_score, "spherical": metrics.spherical_score,
-             "rps": metrics.ranked_probability_score}
+    pairs = {
+        "brier": metrics.brier_score,
+        "nll": metrics.log_score,
+        "spherical": metrics.spherical_score,
+        "rps": metrics.ranked_probability_score,
+    }
     for name, measure in pairs.items():
         assert as_score(name, "test").score(p, y).mean() == pytest.approx(measure(y, p), rel=1e-13)
 

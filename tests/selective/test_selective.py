@@ -1,4 +1,4 @@
-"""Rejection, risk–coverage and foreign data against brute force, theory and scikit-learn."""
+"""Rejection, risk–coverage and out-of-distribution data against brute force, theory and scikit-learn."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def test_aurc_without_ties_is_the_printed_sum():
     assert curve.aurc == pytest.approx(risks.mean(), abs=1e-12)
     best = np.sort(wrong)
     assert curve.excess_aurc == pytest.approx(
-        risks.mean() - (np.cumsum(best) / np.arange(1, len(y) + 1)).mean(), abs=1e-12)
+        risks.mean() - (np.cumsum(best) / np.arange(1, len(y) + 1)).mean(), abs=1e-12
+    )
 
 
 def test_aurc_with_ties_is_the_mean_over_orders():
@@ -128,7 +129,8 @@ def test_weights_repeat_rows_and_order_is_nothing(decimals):
         one = coverage_at_risk(y, p, risk=0.2, delta=delta, sample_weight=w)
         two = coverage_at_risk(y[again], p[again], risk=0.2, delta=delta)
         assert (one.coverage, one.threshold, one.risk) == pytest.approx(
-            (two.coverage, two.threshold, two.risk), nan_ok=True)
+            (two.coverage, two.threshold, two.risk), nan_ok=True
+        )
 
 
 def test_interval_holds_the_value_and_repeats_itself():
@@ -245,20 +247,23 @@ def test_foreign_digits_are_less_sure():
     assert swap_in(known, foreign, rng=0).rises
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda y, p: rejection_curve(y, p, by="margin"), "by of rejection_curve must be one of entropy, confidence"),
-    (lambda y, p: rejection_curve(y, p, by=[0.1]), "one score for each of the 300 rows"),
-    (lambda y, p: rejection_curve(y, p, level=1), "level"),
-    (lambda y, p: rejection_curve(y, p, thresholds=[np.nan]), "thresholds"),
-    (lambda y, p: risk_coverage_curve(y, p * 2), r"lie in \[0, 1\]"),
-    (lambda y, p: coverage_at_risk(y, p, risk=0), "risk of coverage_at_risk"),
-    (lambda y, p: coverage_at_risk(y, p, risk=0.1, delta=2), "delta"),
-    (lambda y, p: risk_coverage_interval(y, p, sample_weight=np.full(300, 0.5)), "whole numbers"),
-    (lambda y, p: risk_coverage_interval(y, p, what="auc"), "what"),
-    (lambda y, p: ood_detection([np.nan], [1.0], by="score"), "nan at row 0"),
-    (lambda y, p: ood_detection([], [1.0], by="score"), "no rows"),
-    (lambda y, p: swap_in(p, p, batch_size=0), "batch_size"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda y, p: rejection_curve(y, p, by="margin"), "by of rejection_curve must be one of entropy, confidence"),
+        (lambda y, p: rejection_curve(y, p, by=[0.1]), "one score for each of the 300 rows"),
+        (lambda y, p: rejection_curve(y, p, level=1), "level"),
+        (lambda y, p: rejection_curve(y, p, thresholds=[np.nan]), "thresholds"),
+        (lambda y, p: risk_coverage_curve(y, p * 2), r"lie in \[0, 1\]"),
+        (lambda y, p: coverage_at_risk(y, p, risk=0), "risk of coverage_at_risk"),
+        (lambda y, p: coverage_at_risk(y, p, risk=0.1, delta=2), "delta"),
+        (lambda y, p: risk_coverage_interval(y, p, sample_weight=np.full(300, 0.5)), "whole numbers"),
+        (lambda y, p: risk_coverage_interval(y, p, what="auc"), "what"),
+        (lambda y, p: ood_detection([np.nan], [1.0], by="score"), "nan at row 0"),
+        (lambda y, p: ood_detection([], [1.0], by="score"), "no rows"),
+        (lambda y, p: swap_in(p, p, batch_size=0), "batch_size"),
+    ],
+)
 def test_misuse_is_named(call, words):
     y, p = forecasts()
     with pytest.raises(InputError, match=words):
@@ -269,8 +274,13 @@ def test_results_are_plain():
     y, p = forecasts()
     import json
 
-    for result in (rejection_curve(y, p), risk_coverage_curve(y, p), coverage_at_risk(y, p, risk=0.2),
-                   ood_detection(p, p, rng=0, n_resamples=10), swap_in(p, p, rng=0)):
+    for result in (
+        rejection_curve(y, p),
+        risk_coverage_curve(y, p),
+        coverage_at_risk(y, p, risk=0.2),
+        ood_detection(p, p, rng=0, n_resamples=10),
+        swap_in(p, p, rng=0),
+    ):
         assert isinstance(result.to_dict(), dict)
         assert str(result)
         json.dumps(result.to_dict(), default=lambda array: array.tolist())

@@ -62,7 +62,7 @@ def test_the_upper_limit_decides_the_equivalence_test(epsilon):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("n", [300, 1000])
 def test_intervals_cover_and_tests_keep_their_size(model, n):
-    """Coverage at least nominal − 3 points (and the noise of 400 samples); size at most 6.5 %."""
+    """Coverage at least nominal − 3 points (and the noise of 400 samples); size at most 6.5%."""
     result = coverage(sizes=(n,), models=(model,), repeats=400, parts=2)
     for row in result.rows:
         noise = 200 * np.sqrt(0.05 * 0.95 / row["samples"])

@@ -88,9 +88,14 @@ def test_a_workspace_lends_its_folder(tmp_path):
 
 
 def test_results_are_written_and_read_back(tmp_path):
-    result = StudyResult("demo", ({"n": 1, "value": 0.5}, {"n": 2, "value": float("inf")}), "It shows.", {
-        "panel": {"n": [1.0, 2.0], "value": [0.5, 0.7], "value low": [0.4, 0.6], "value high": [0.6, 0.8]},
-    })
+    result = StudyResult(
+        "demo",
+        ({"n": 1, "value": 0.5}, {"n": 2, "value": float("inf")}),
+        "It shows.",
+        {
+            "panel": {"n": [1.0, 2.0], "value": [0.5, 0.7], "value low": [0.4, 0.6], "value high": [0.6, 0.8]},
+        },
+    )
     names = {path.name for path in result.save(tmp_path)}
     assert names >= {"demo.parquet", "demo.csv", "demo.json"}
     assert pl.read_parquet(tmp_path / "demo.parquet").equals(result.to_frame())
@@ -160,12 +165,12 @@ def test_more_bins_only_add_error(forecasts):
 
 
 def test_resolution_agrees_with_the_smallest_n(forecasts):
-    from calibrant.inference import smallest_n
+    from calibrant.inference import required_sample_size
 
     y, z = forecasts
     result = resolution(y, z, space="logit")
     own = next(row for row in result.rows if row["n"] == 3000)
-    assert smallest_n(own["resolves"], y, z, space="logit") == pytest.approx(3000, abs=1)
+    assert required_sample_size(own["resolves"], y, z, space="logit") == pytest.approx(3000, abs=1)
     assert "cannot resolve an ECE below" in result.finding
 
 

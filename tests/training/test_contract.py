@@ -9,10 +9,20 @@ from calibrant import torch as ct
 from calibrant.testing import check_loss
 
 LOSSES = [
-    ct.UCELoss(), ct.UCELoss(n_bins=7, per_class=False), ct.MMCELoss(), ct.MMCELoss(weighted=False),
-    ct.MMCELoss(normalisation="official"), ct.EntropyPenalty(), ct.FocalLoss(), ct.FocalLoss(gamma=0.5),
-    ct.LabelSmoothing(), ct.BrierLoss(), ct.SoftECELoss(), ct.SoftECELoss(norm=1),
-    ct.RegularisedLoss(penalty=ct.UCELoss()), ct.RegularisedLoss(ct.FocalLoss(), ct.MMCELoss(), 0.5),
+    ct.UCELoss(),
+    ct.UCELoss(n_bins=7, per_class=False),
+    ct.MMCELoss(),
+    ct.MMCELoss(weighted=False),
+    ct.MMCELoss(normalization="official"),
+    ct.EntropyPenalty(),
+    ct.FocalLoss(),
+    ct.FocalLoss(gamma=0.5),
+    ct.LabelSmoothing(),
+    ct.BrierLoss(),
+    ct.SoftECELoss(),
+    ct.SoftECELoss(norm=1),
+    ct.RegularizedLoss(penalty=ct.UCELoss()),
+    ct.RegularizedLoss(ct.FocalLoss(), ct.MMCELoss(), 0.5),
 ]
 
 
@@ -25,13 +35,19 @@ def softmax_log(z, y):
     return -torch.log(torch.softmax(z.float(), dim=1)[torch.arange(len(y)), y]).mean()
 
 
-@pytest.mark.parametrize(("loss", "rule"), [
-    (softmax_log, "finite"),
-    (lambda z, y: torch.nn.functional.cross_entropy(z, y, reduction="none"), "scalar"),
-    (lambda z, y: torch.nn.functional.cross_entropy(z.float(), y).detach() * 1.0 + 0 * z.float().sum(), "slopes equal"),
-    (lambda z, y: z.softmax(dim=1).square().sum().sqrt(), "float32 or better"),
-    (lambda z, y: (z.float().mean() - z.float().mean()).sqrt(), "slopes are finite"),
-])
+@pytest.mark.parametrize(
+    ("loss", "rule"),
+    [
+        (softmax_log, "finite"),
+        (lambda z, y: torch.nn.functional.cross_entropy(z, y, reduction="none"), "scalar"),
+        (
+            lambda z, y: torch.nn.functional.cross_entropy(z.float(), y).detach() * 1.0 + 0 * z.float().sum(),
+            "slopes equal",
+        ),
+        (lambda z, y: z.softmax(dim=1).square().sum().sqrt(), "float32 or better"),
+        (lambda z, y: (z.float().mean() - z.float().mean()).sqrt(), "slopes are finite"),
+    ],
+)
 def test_broken_losses_are_caught(loss, rule):
     with pytest.raises(AssertionError, match=rule):
         check_loss(loss)
@@ -53,10 +69,16 @@ def test_losses_trace_into_one_graph(loss):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", [
-    ct.MCDropout(), ct.GaussianDropout(4, 3), ct.BayesLinear(4, 3),
-    torch.nn.Sequential(torch.nn.Unflatten(1, (1, 2, 2)), ct.BayesConv2d(1, 2, 1)),
-], ids=lambda layer: type(layer).__name__)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ct.MCDropout(),
+        ct.GaussianDropout(4, 3),
+        ct.BayesLinear(4, 3),
+        torch.nn.Sequential(torch.nn.Unflatten(1, (1, 2, 2)), ct.BayesConv2d(1, 2, 1)),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
 def test_layers_trace_into_one_graph(layer):
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend="eager", fullgraph=True)
@@ -67,12 +89,38 @@ def test_layers_trace_into_one_graph(layer):
     assert torch.allclose(first, layer(x))
 
 
+def compiled(call):
+    """Compile by torch's default backend, which needs a C++ compiler."""
+    torch._dynamo.reset()
+    return torch.compile(call)
+
+
 @pytest.mark.slow
-def test_compiled_loss_equals_eager():
-    compiled = torch.compile(ct.RegularisedLoss(penalty=ct.UCELoss()))
-    z, y = torch.randn(64, 10), torch.arange(64) % 10
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_losses_compiled_by_the_default_backend(loss):
+    y = torch.arange(64) % 10
+    y[5:9] = -100
+    found = []
+    for call in (compiled(loss), loss):
+        z = torch.randn(64, 10, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        try:
+            value = call(z, y)
+        except RuntimeError as error:  # no C++ compiler on this machine
+            pytest.skip(f"torch.compile does not work here: {error}")
+        value.backward()
+        found.append((value.detach(), z.grad))
+    for ours, eager in zip(*found, strict=True):
+        assert torch.allclose(ours, eager, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_meter_compiled_by_the_default_backend():
+    z, y = torch.randn(64, 10, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 10
+    y[5:9] = -100
+    meters = [ct.StreamingCalibration(10), ct.StreamingCalibration(10)]
     try:
-        value = compiled(z, y)
-    except RuntimeError as error:  # no C++ compiler on this machine
+        compiled(meters[0].update)(z, y)
+    except RuntimeError as error:
         pytest.skip(f"torch.compile does not work here: {error}")
-    assert torch.allclose(value, ct.RegularisedLoss(penalty=ct.UCELoss())(z, y), atol=1e-6)
+    meters[1].update(z, y)
+    assert meters[0].compute() == pytest.approx(meters[1].compute(), rel=1e-12)

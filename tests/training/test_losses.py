@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import torch as ct
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantDeprecationWarning, InputError
 
 
 def softmax(z):
@@ -37,7 +37,7 @@ def twin_uce(z, y, n_bins=15, per_class=True):
     return np.mean(values)
 
 
-def twin_mmce(z, y, width=0.4, weighted=True, normalisation="paper"):
+def twin_mmce(z, y, width=0.4, weighted=True, normalization="paper"):
     p = softmax(z)
     conf, correct = p.max(axis=1), p.argmax(axis=1) == y
 
@@ -53,7 +53,7 @@ def twin_mmce(z, y, width=0.4, weighted=True, normalisation="paper"):
     m, n = len(c), len(w)
     cc, ww = pairs(c, c, lambda x: 1 - x, lambda x: 1 - x), pairs(w, w, lambda x: x, lambda x: x)
     cw = pairs(c, w, lambda x: 1 - x, lambda x: x)
-    if normalisation == "official":
+    if normalization == "official":
         if not m or not n:
             return 0.0
         value = cc / m**2 / (m**2 + 1e-5) + ww / n**2 / (n**2 + 1e-5) - 2 * cw / (m * n) / (m * n + 1e-5)
@@ -88,8 +88,8 @@ def twin_brier(z, y):
 def twin_soft_ece(z, y, n_bins=15, temperature=0.01, norm=2):
     p = softmax(z)
     conf, correct = p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
-    centre = (np.arange(n_bins) + 0.5) / n_bins
-    u = softmax(-((conf[:, None] - centre) ** 2) / temperature)
+    center = (np.arange(n_bins) + 0.5) / n_bins
+    u = softmax(-((conf[:, None] - center) ** 2) / temperature)
     value = 0.0
     for j in range(n_bins):
         s = u[:, j].sum()
@@ -104,7 +104,7 @@ LOSSES = {
     "uce-pooled": (ct.UCELoss(n_bins=10, per_class=False), lambda z, y: twin_uce(z, y, 10, False)),
     "mmce": (ct.MMCELoss(), twin_mmce),
     "mmce-plain": (ct.MMCELoss(width=0.2, weighted=False), lambda z, y: twin_mmce(z, y, 0.2, False)),
-    "mmce-official": (ct.MMCELoss(normalisation="official"), lambda z, y: twin_mmce(z, y, normalisation="official")),
+    "mmce-official": (ct.MMCELoss(normalization="official"), lambda z, y: twin_mmce(z, y, normalization="official")),
     "entropy": (ct.EntropyPenalty(), twin_entropy),
     "focal": (ct.FocalLoss(), twin_focal),
     "focal-half": (ct.FocalLoss(gamma=0.5), lambda z, y: twin_focal(z, y, 0.5)),
@@ -113,7 +113,7 @@ LOSSES = {
     "soft-ece": (ct.SoftECELoss(), twin_soft_ece),
     "soft-ece-1": (ct.SoftECELoss(n_bins=10, norm=1), lambda z, y: twin_soft_ece(z, y, 10, norm=1)),
     "regularised": (
-        ct.RegularisedLoss(ct.BrierLoss(), ct.UCELoss(), weight=3.0),
+        ct.RegularizedLoss(ct.BrierLoss(), ct.UCELoss(), weight=3.0),
         lambda z, y: twin_brier(z, y) + 3 * twin_uce(z, y),
     ),
 }
@@ -218,7 +218,7 @@ def test_mmce_slope_at_zero_is_zero_and_bounded_near_it():
 def test_official_mmce_is_zero_without_correct_or_wrong_rows():
     y = torch.tensor([0, 1, 2])
     sure = torch.eye(3) * 3
-    loss = ct.MMCELoss(normalisation="official")
+    loss = ct.MMCELoss(normalization="official")
     assert loss(sure, y).item() == 0
     assert loss(sure, (y + 1) % 3).item() == 0
     assert ct.MMCELoss()(sure, y).item() > 0.05
@@ -244,23 +244,26 @@ def test_agrees_with_torch():
 def test_penalty_weights_are_the_papers():
     z, y = (torch.tensor(a) for a in random_batch(2))
     nll = torch.nn.functional.cross_entropy(z, y)
-    official = ct.MMCELoss(normalisation="official")
+    official = ct.MMCELoss(normalization="official")
     for penalty, weight in ((ct.UCELoss(), 10), (official, 10), (ct.MMCELoss(), 0.5), (ct.EntropyPenalty(), 0.1)):
-        assert torch.allclose(ct.RegularisedLoss(penalty=penalty)(z, y), nll + weight * penalty(z, y))
-    with pytest.raises(InputError, match="weight of RegularisedLoss must be a finite number"):
-        ct.RegularisedLoss(penalty=lambda logits, target: logits.sum())
+        assert torch.allclose(ct.RegularizedLoss(penalty=penalty)(z, y), nll + weight * penalty(z, y))
+    with pytest.raises(InputError, match="weight of RegularizedLoss must be a finite number"):
+        ct.RegularizedLoss(penalty=lambda logits, target: logits.sum())
 
 
 @pytest.mark.parametrize(
     ("logits", "target", "words"),
     [
-        (torch.zeros(3, 1), torch.zeros(3, dtype=torch.long), r"logits of uce_loss must have shape \(batch, K\)"),
-        (torch.zeros(3), torch.zeros(3, dtype=torch.long), r"shape \(3,\)"),
+        (torch.zeros(3, 1), torch.zeros(4, dtype=torch.long), r"hold 3 integer class indices of shape \(3,\)"),
+        (torch.zeros(()), torch.zeros((), dtype=torch.long), "one number"),
+        (torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long), r"movedim\(-1, 1\)"),
+        (torch.zeros(3, 4), torch.full((3, 4), 0.3), "sum to 1"),
+        (torch.zeros(3), torch.tensor([0.0, 2.0, 1.0]), "sum to 1"),
         (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long), "hold at least one row"),
         (torch.zeros(3, 4, dtype=torch.long), torch.zeros(3, dtype=torch.long), "be floating point"),
         (torch.zeros(3, 4), torch.zeros(3), "hold 3 integer class indices"),
         (torch.zeros(3, 4), torch.zeros(3, 4, dtype=torch.long), "argmax"),
-        (torch.zeros(3, 4), torch.tensor([0, -100, 1]), "-100 at row 1"),
+        (torch.zeros(3, 4), torch.tensor([0, -1, 1]), "-1 at row 1"),
         (torch.zeros(3, 4), torch.tensor([0, 1, 4]), "4 at row 2"),
     ],
 )
@@ -272,9 +275,15 @@ def test_bad_batches_are_named(logits, target, words):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ct.UCELoss(n_bins=0), lambda: ct.MMCELoss(width=0), lambda: ct.MMCELoss(normalisation="none"),
-        lambda: ct.FocalLoss(gamma=-1), lambda: ct.LabelSmoothing(1.0), lambda: ct.BrierLoss(reduction="max"),
-        lambda: ct.SoftECELoss(norm=3), lambda: ct.SoftECELoss(temperature=0), ct.RegularisedLoss,
+        lambda: ct.UCELoss(n_bins=0),
+        lambda: ct.MMCELoss(width=0),
+        lambda: ct.MMCELoss(normalization="none"),
+        lambda: ct.FocalLoss(gamma=-1),
+        lambda: ct.LabelSmoothing(1.0),
+        lambda: ct.BrierLoss(reduction="max"),
+        lambda: ct.SoftECELoss(norm=3),
+        lambda: ct.SoftECELoss(temperature=0),
+        ct.RegularizedLoss,
     ],
 )
 def test_bad_parameters_are_refused(make):
@@ -288,7 +297,7 @@ def test_autocast_keeps_the_reductions_wide():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(x)
         assert logits.dtype == torch.bfloat16
-        value = ct.RegularisedLoss(penalty=ct.UCELoss())(logits, y)
+        value = ct.RegularizedLoss(penalty=ct.UCELoss())(logits, y)
     value.backward()
     assert value.dtype == torch.float32
     assert torch.isfinite(model.weight.grad).all()
@@ -296,13 +305,13 @@ def test_autocast_keeps_the_reductions_wide():
 
 @pytest.mark.parametrize("width", [0.005, 0.02, 0.4, 5.0])
 def test_kernel_sums_without_pairs_equal_pairs_and_their_slopes(width):
-    from calibrant.torch.mmce import _KernelSums
+    from calibrant.torch.mmce import _kernel_sums
 
     rng = np.random.default_rng(0)
     score = torch.tensor(np.round(rng.random(50), 2), requires_grad=True)  # with ties
     b, mix = torch.tensor(rng.normal(size=(50, 2)), requires_grad=True), torch.tensor(rng.normal(size=(2, 2)))
     slow = b.T @ torch.exp((score[:, None] - score[None, :]).abs() / -width) @ b
-    fast = _KernelSums.apply(score, b, width)
+    fast = _kernel_sums(score, b, width)
     assert torch.allclose(fast, slow, rtol=1e-9)
     slopes = (torch.autograd.grad((mix * sums).sum(), (score, b)) for sums in (fast, slow))
     for ours, theirs in zip(*slopes, strict=True):
@@ -321,3 +330,16 @@ def test_equal_to_the_measures_of_the_library(seed):
     plain = ct.MMCELoss(weighted=False)(logits, target).item()
     assert plain == pytest.approx(maximum_mean_calibration_error(y, z, space="logit"), abs=1e-6)
     assert ct.BrierLoss()(logits, target).item() == pytest.approx(brier_score(y, z, space="logit"), abs=1e-9)
+
+
+def test_names_of_version_0_1_still_work():
+    z, y = torch.tensor([[2.0, 0.0], [1.0, 0.5]]), torch.tensor([0, 1])
+    with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
+        old = ct.MMCELoss(normalisation="official")
+    assert old.normalization == "official"
+    with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
+        value = ct.mmce_loss(z, y, normalisation="official")
+    assert value == ct.mmce_loss(z, y, normalization="official") != ct.mmce_loss(z, y)
+    meter = ct.StreamingCalibration(2, measures=["ece"])
+    with pytest.warns(CalibrantDeprecationWarning, match="metrics"):
+        assert meter.measures == meter.metrics == ("ece",)

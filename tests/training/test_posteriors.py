@@ -34,7 +34,7 @@ def test_swag_moments_by_hand():
     running = torch.stack([places[: i + 1].mean(dim=0) for i in range(5)])
     kept = (places - running)[2:]
     order = torch.tensor([3, 4, 2]) - 2  # a ring of three: the fourth and fifth replaced the first and second
-    assert torch.allclose(swag.deviations, kept[order], atol=1e-10)
+    assert torch.allclose(swag.deviations.double(), kept[order], atol=1e-6)  # float32
 
 
 def test_swag_samples_have_the_stated_covariance():
@@ -50,7 +50,7 @@ def test_swag_samples_have_the_stated_covariance():
         draws = torch.stack(draws)
         expected = torch.diag(swag.variance)
         if rank:
-            expected = 0.5 * (expected + swag.deviations.T @ swag.deviations / (rank - 1))
+            expected = 0.5 * (expected + swag.deviations.double().T @ swag.deviations.double() / (rank - 1))
         assert torch.allclose(draws.mean(dim=0), swag.mean, atol=0.2)
         assert torch.allclose(torch.cov(draws.T), expected, atol=0.09 * float(expected.diag().max()))
         swag.use_mean()
@@ -142,11 +142,11 @@ def trained():
     x = torch.randn(200, 2)
     y = (x[:, 0] + 0.5 * torch.randn(200) > 0).long()
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     for _ in range(100):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     return model, x, y
 
 
@@ -185,7 +185,7 @@ def test_laplace_is_surer_near_the_data_and_restores_the_weights():
     far = ct.predict(laplace, 20 * x, samples=40, rng=0)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert near.epistemic.max() > 1e-3
-    plain = ct.predict(model, 20 * x)
+    plain = ct.predict(model, 20 * x, samples=1)
     assert far.total.mean() > plain.total.mean()
     twin = ct.LastLayerLaplace(copy.deepcopy(model))
     twin.load_state_dict(laplace.state_dict())

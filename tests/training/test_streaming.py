@@ -1,4 +1,4 @@
-"""Streaming measures: equal to the library on all rows, mergeable, one all-reduce."""
+"""Streaming metrics: equal to the library on all rows, mergeable, one all-reduce."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from calibrant.core.declare import lookup
-from calibrant.core.edges import COARSE, FINE, cell_key
 from calibrant.core.inputs import check_forecast
-from calibrant.core.tables import cell_table
+from calibrant.core.tables import COARSE, FINE, cell_key, cell_table
 from calibrant.errors import InputError
 from calibrant.torch import StreamingCalibration
-from calibrant.torch.metrics import _keys, cell_index
+from calibrant.torch.stream import _keys, cell_index
 from calibrant.views import Classwise, Entropy, TopLabel
 from helpers import load_data
 
@@ -32,10 +31,15 @@ def batch(seed=0, n=3000, k=5, scale=3.0):
 @pytest.mark.parametrize("m", [FINE, COARSE])
 def test_cells_are_the_librarys(m):
     rng = np.random.default_rng(1)
-    s = np.concatenate([
-        rng.random(2000), 10.0 ** -rng.uniform(0, 20, 500), 1 - 10.0 ** -rng.uniform(0, 16, 500),
-        [0, 1, 0.5, 1 / 3, 0.1, 0.7], np.float32([0.1, 0.3, 0.6, 0.7, 1]).astype(float),
-    ])
+    s = np.concatenate(
+        [
+            rng.random(2000),
+            10.0 ** -rng.uniform(0, 20, 500),
+            1 - 10.0 ** -rng.uniform(0, 16, 500),
+            [0, 1, 0.5, 1 / 3, 0.1, 0.7],
+            np.float32([0.1, 0.3, 0.6, 0.7, 1]).astype(float),
+        ]
+    )
     np.testing.assert_array_equal(_keys(m)[cell_index(torch.tensor(s), m).numpy()], cell_key(s, m))
 
 
@@ -100,7 +104,7 @@ def test_merge_reset_and_empty():
     assert not left.state.any()
     assert left.state.numel() == size
     assert "state" not in left.state_dict()
-    with pytest.raises(InputError, match="same measures"):
+    with pytest.raises(InputError, match="same metrics"):
         left.merge_state(StreamingCalibration(5, ["sce"]))
 
 
@@ -116,10 +120,10 @@ def test_half_precision_and_infinite_log_score():
 
 def test_misuse_is_named():
     with pytest.raises(InputError, match="have a form that adds up over batches"):
-        StreamingCalibration(3, ["rps"])
+        StreamingCalibration(3, ["skce"])
     with pytest.raises(InputError, match="did you mean 'ece'"):
         StreamingCalibration(3, ["ecee"])
-    with pytest.raises(InputError, match=r"shape \(batch, 3\)"):
+    with pytest.raises(InputError, match=r"shape \(batch, 3\) or"):
         StreamingCalibration(3).update(torch.zeros(2, 4), torch.zeros(2, dtype=torch.long))
     with pytest.raises(InputError, match="7 at row 1"):
         StreamingCalibration(3).update(torch.zeros(2, 3), torch.tensor([0, 7]))
@@ -145,11 +149,60 @@ assert meter.state[0] == (250, 350)[rank]
 """
 
 
-def test_two_processes_agree_after_one_all_reduce(tmp_path):
+INSIDE = """
+import sys, warnings
+import torch
+warnings.simplefilter("ignore")
+from calibrant.torch import RegularizedLoss, StreamingCalibration, UCELoss
+rank, path = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=2)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4))
+        self.meter = StreamingCalibration(4)
+        self.loss = RegularizedLoss(penalty=UCELoss(), warmup=3)
+
+    def forward(self, x, y):
+        logits = self.body(x)
+        self.meter.update(logits, y)  # gradients are on, so buffers are broadcast from rank 0 before every pass
+        seen.append((logits.detach(), y))
+        return self.loss(logits, y)
+
+seen = []
+model = torch.nn.parallel.DistributedDataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+draw = torch.Generator().manual_seed(rank)
+for step in range(4):
+    optimizer.zero_grad()
+    model(torch.randn(40 + 10 * rank, 6, generator=draw), torch.randint(0, 4, (40 + 10 * rank,), generator=draw)).backward()
+    optimizer.step()
+both = model.module.meter.compute()
+flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+other = [torch.zeros_like(flat) for _ in range(2)]
+torch.distributed.all_gather(other, flat)
+rows = [None, None]
+torch.distributed.all_gather_object(rows, seen)
+torch.distributed.destroy_process_group()
+assert torch.equal(*other)
+whole = StreamingCalibration(4)
+for part in rows:
+    for logits, y in part:
+        whole.update(logits, y)
+expected = whole.compute()
+assert all(abs(both[name] - value) < 1e-12 for name, value in expected.items()), (both, expected)
+assert int(model.module.loss.steps) == 4
+"""
+
+
+@pytest.mark.parametrize("program", [WORKER, INSIDE], ids=["beside", "inside DistributedDataParallel"])
+def test_two_processes_agree_after_one_all_reduce(tmp_path, program):
     workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, str(rank), str(tmp_path / "meet")], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", program, str(rank), str(tmp_path / "meet")], stderr=subprocess.PIPE)
         for rank in range(2)
     ]
     for worker in workers:
-        _, errors = worker.communicate(timeout=120)
+        _, errors = worker.communicate(timeout=900)
         assert worker.returncode == 0, errors.decode()

@@ -8,23 +8,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import threading
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.calibrators._program import Program, Step
-from calibrant.errors import FileError
+from calibrant import __version__
+from calibrant.calibrators import find_class
+from calibrant.calibrators._state import StateError, check_state, try_map
+from calibrant.core.atomic import write_text
+from calibrant.core.pipes import read_bytes
+from calibrant.core.programs import Program, Step
+from calibrant.errors import CalibrantDeprecationWarning, FileError
 
 if TYPE_CHECKING:
-    from calibrant.calibrators._base import Calibrator
+    from calibrant.calibrators._common import BaseCalibrator
 
 SCHEMA = 1
 FORMAT = "calibrant-calibrator"
-#: State every calibrator carries.
-COMMON = ("n_classes_", "floor_", "smallest_")
+#: Under which key a calibrator stands inside another, by what it maps.
+_NESTED = {"classes": "calibrator", "regression": "regression"}
+#: Types of numbers an artifact may hold.
+_DTYPES = frozenset(("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"))
+#: Task and class name → calibrator of any package, entered when its module is imported.
+IMPORTED: dict[tuple[str, str], type[BaseCalibrator]] = {}
 
 
 def encode(value: Any) -> Any:
@@ -40,15 +48,18 @@ def encode(value: Any) -> Any:
             return {"list": [encode(item) for item in value.tolist()], "array": True}
         little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         return {
-            "dtype": little.dtype.str, "shape": list(value.shape),
+            "dtype": little.dtype.str,
+            "shape": list(value.shape),
             "data": base64.b64encode(little.tobytes()).decode("ascii"),
         }
     if isinstance(value, list | tuple):
         return {"list": [encode(item) for item in value], "tuple": isinstance(value, tuple)}
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
-    if hasattr(value, "predict_proba") and hasattr(type(value), "state"):
-        return {"calibrator": describe(value)}
+    if hasattr(type(value), "fitted_state"):
+        return {_NESTED[value.task]: describe(value)}
+    if isinstance(value, range) or hasattr(type(value), "__array__"):
+        return encode(np.asarray(value))
     raise FileError(f"a calibrator with a {type(value).__name__} inside cannot be written as JSON.")
 
 
@@ -57,9 +68,11 @@ def decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "float" in value:
-        return float(value["float"])
+        return float(str(value["float"]))
     if "data" in value:
-        raw = np.frombuffer(base64.b64decode(value["data"]), dtype=np.dtype(value["dtype"]))
+        if value["dtype"] not in _DTYPES:
+            raise StateError(f"an array has the dtype {value['dtype']!r}")
+        raw = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype=np.dtype(value["dtype"]))
         return raw.reshape(value["shape"]).astype(raw.dtype.newbyteorder("="), copy=True)
     if "list" in value:
         items = [decode(item) for item in value["list"]]
@@ -68,46 +81,47 @@ def decode(value: Any) -> Any:
         return tuple(items) if value.get("tuple") else items
     if "dict" in value:
         return {decode(key): decode(item) for key, item in value["dict"]}
-    return rebuild(value["calibrator"])
+    # version 0.1 did not repeat the task inside
+    return rebuild(value["calibrator"] if "calibrator" in value else {"task": "regression", **value["regression"]})
 
 
-def describe(calibrator: Calibrator) -> dict[str, Any]:
-    """Return what one calibrator is: kind, options, fitted state (absent before `fit`)."""
-    kind = type(calibrator)
+def describe(calibrator: BaseCalibrator) -> dict[str, Any]:
+    """Return what one calibrator is: task, kind, options, fitted state (absent before `fit`)."""
+    options = calibrator.get_params(deep=False)
     record: dict[str, Any] = {
-        "kind": kind.__name__,
-        "params": {name: encode(value) for name, value in calibrator.get_params(deep=False).items()},
+        "task": calibrator.task,
+        "kind": type(calibrator).__name__,
+        # a generator has no value that lasts
+        "params": {k: encode(None if isinstance(v, np.random.Generator) else v) for k, v in options.items()},
     }
-    if hasattr(calibrator, "classes_"):
-        record["classes"] = encode(calibrator.classes_)
-        record["state"] = {name: encode(getattr(calibrator, name)) for name in (*COMMON, *kind.state)}
+    if calibrator.__sklearn_is_fitted__():
+        if hasattr(calibrator, "classes_"):
+            record["classes"] = encode(calibrator.classes_)
+        record["state"] = {name: encode(value) for name, value in calibrator.fitted_state().items()}
     return record
 
 
-def rebuild(record: dict[str, Any]) -> Calibrator:
+def rebuild(record: dict[str, Any]) -> BaseCalibrator:
     """Return the calibrator a record describes."""
-    kind = _find_class(record["kind"])
-    calibrator = kind(**{name: decode(value) for name, value in record["params"].items()})
+    kind = _find_class(record["kind"], record.get("task", "classes"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantDeprecationWarning)  # old files hold options by their old names
+        calibrator = kind(**{name: decode(value) for name, value in record["params"].items()})
+    getattr(calibrator, "_check_options", calibrator._check_choices)("load")
     if "state" in record:
-        calibrator.classes_ = decode(record["classes"])
-        for name, value in record["state"].items():
-            setattr(calibrator, name, decode(value))
-        calibrator.n_features_in_ = calibrator.n_classes_
+        if "classes" in record:
+            calibrator.classes_ = decode(record["classes"])
+        state = {name: decode(value) for name, value in record["state"].items()}
+        check_state(calibrator, state)
+        calibrator.restore(state)
+        try_map(calibrator)
     return calibrator
 
 
-def _find_class(name: str) -> type[Calibrator]:
-    import calibrant.calibrators as room
-    from calibrant.calibrators._base import Calibrator
-
-    if name in room.CALIBRATORS:
-        return getattr(room, name)
-    waiting: list[type[Calibrator]] = [Calibrator]
-    while waiting:  # a third party's class, if its module was imported
-        kind = waiting.pop()
-        if kind.__name__ == name:
-            return kind
-        waiting.extend(kind.__subclasses__())
+def _find_class(name: str, task: str) -> type[BaseCalibrator]:
+    found = find_class(name, task) or IMPORTED.get((task, name))
+    if found is not None:
+        return found
     raise FileError(f"the file holds a {name}, which this calibrant does not know. Hint: import its package first.")
 
 
@@ -121,9 +135,7 @@ def encode_program(program: Program) -> list[dict[str, Any]]:
 
 def decode_program(steps: list[dict[str, Any]]) -> Program:
     """Undo `encode_program`."""
-    return Program([
-        Step(s["op"], tuple(s["in"]), tuple(decode(a) for a in s["arrays"]), s["options"]) for s in steps
-    ])
+    return Program([Step(s["op"], tuple(s["in"]), tuple(decode(a) for a in s["arrays"]), s["options"]) for s in steps])
 
 
 def checksum(payload: dict[str, Any]) -> str:
@@ -133,34 +145,23 @@ def checksum(payload: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def to_payload(calibrator: Calibrator) -> dict[str, Any]:
-    """Return the whole artefact as plain data."""
-    from calibrant import __version__
-
+def to_payload(calibrator: BaseCalibrator) -> dict[str, Any]:
+    """Return the whole artifact as plain data."""
     payload: dict[str, Any] = {
-        "format": FORMAT, "schema": SCHEMA, "library": f"calibrant {__version__}",
-        **describe(calibrator), "space": calibrator.input_space,
-        "program": encode_program(calibrator.program()) if calibrator.can_export else None,
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "library": f"calibrant {__version__}",
+        **describe(calibrator),
+        **calibrator.extra_payload(),
+        "fitted_on": encode(calibrator.fitted_on_),
     }
     payload["checksum"] = checksum(payload)
     return payload
 
 
-def save(calibrator: Calibrator, path: str | Path) -> None:
-    """Write the artefact of a fitted calibrator."""
-    write(to_payload(calibrator), path)
-
-
 def write(payload: dict[str, Any], path: str | Path) -> None:
-    """Write aside, then rename: a reader never sees half a file."""
-    target = Path(path)
-    text = json.dumps(payload, allow_nan=False)
-    aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        aside.write_text(text, encoding="utf-8")  # with the permissions the user's umask gives
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write the artifact; a reader never sees half a file."""
+    write_text(path, json.dumps(payload, allow_nan=False))
 
 
 def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:
@@ -170,10 +171,12 @@ def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:
         payload: Any = source
     else:
         try:
-            payload = json.loads(Path(source).read_text(encoding="utf-8"))
+            payload = json.loads(read_bytes(source).decode())
+        except FileError:  # a pipe
+            raise
         except OSError as error:
-            raise FileError(f"{name} cannot be read: {error.strerror or error}.") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise FileError(f"{name} cannot be read: {error.strerror or error}. Hint: check the path.") from error
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of a million digits, too deep
             raise FileError(f"{name} is not a calibrator file: it is not JSON.") from error
     if not isinstance(payload, dict) or payload.get("format") != FORMAT:
         raise FileError(f"{name} is not a calibrator file of calibrant. Hint: write one with save().")
@@ -182,12 +185,16 @@ def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:
         raise FileError(
             f"{name} has schema {schema}, newer than the {SCHEMA} this calibrant reads. Hint: update calibrant."
         )
-    if payload.get("checksum") != checksum(payload):
+    try:
+        found = checksum(payload)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{name} is not a calibrator file: it holds what JSON does not.") from error
+    if payload.get("checksum") != found:
         raise FileError(f"{name} was changed after it was written (its checksum differs). Hint: save it again.")
     return payload
 
 
-def load(path: str | Path) -> Calibrator:
+def load(path: str | Path) -> Any:
     """Load a calibrator written by `save`; predictions equal the saved one's to the last bit.
 
     Parameters
@@ -197,6 +204,11 @@ def load(path: str | Path) -> Calibrator:
     """
     payload = read(path)
     try:
-        return rebuild(payload)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"{path} lacks a part of a calibrator ({error}). Hint: save it again.") from error
+        found = rebuild(payload)
+        found.fitted_on_ = decode(payload.get("fitted_on"))
+    except FileError:
+        raise
+    except Exception as error:  # whatever a changed file makes a class do, the file is to blame
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise FileError(f"{path} is no valid calibrator: {reason}", hint="save it again") from error
+    return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._typing import Array, Floats
-from calibrant.calibrators._program import Program, Step
+from calibrant.core.inputs import check_names
 from calibrant.core.links import softmax
+from calibrant.core.programs import Program, Step
 from calibrant.errors import CalibrantError, require
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def probe(calibrator: Calibrator) -> Floats:
     return np.concatenate([softmax(logits), np.eye(k)[: min(k, 8)]])
 
 
-def _check(calibrator: Calibrator, scores: Floats, exported: Array, runtime: str) -> None:
+def _check(calibrator: Calibrator, scores: Floats, exported: Array, runtime: str, tolerance: float = TOLERANCE) -> None:
     gap = float(np.abs(calibrator.predict_proba(scores) - exported).max())
-    if not gap <= TOLERANCE:
+    if not gap <= tolerance:
         raise CalibrantError(
             f"the {runtime} export of {type(calibrator).__name__} differs from predict_proba by {gap:.2g}; "
             "nothing was exported. Hint: please report this."
@@ -43,83 +43,18 @@ def _check(calibrator: Calibrator, scores: Floats, exported: Array, runtime: str
 # -- torch ------------------------------------------------------------------------------------
 
 
-def to_torch(calibrator: Calibrator) -> Any:
-    """Return a module that maps scores (n, K) to probabilities with the same numbers in float64."""
+def to_torch(calibrator: Calibrator, *, trainable: bool = False) -> Any:
+    """Return a module that maps scores (n, K) or (n, K, …) to probabilities (to logits when it is trainable)."""
     torch = require("torch", "torch", "to_torch")
-    program = calibrator.program()
+    from calibrant.calibrators._torch_module import CalibratorModule
 
-    class CalibratorModule(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is loaded late
-        """A fitted calibrator as a torch module; float64 inside, differentiable where the map is."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            for i, step in enumerate(program.steps):
-                for j, array in enumerate(step.arrays):
-                    self.register_buffer(f"constant_{i}_{j}", torch.from_numpy(np.array(array)))
-
-        def forward(self, scores: Any) -> Any:
-            """Return calibrated probabilities of shape (n, K)."""
-            values: list[Any] = []
-            for i, step in enumerate(program.steps):
-                constants = [getattr(self, f"constant_{i}_{j}") for j in range(len(step.arrays))]
-                if step.op == "input":
-                    values.append(scores.to(torch.float64))
-                else:
-                    values.append(_torch_step(torch, step, constants, [values[i] for i in step.inputs]))
-            return values[-1]
-
-    module = CalibratorModule().eval()
+    module = CalibratorModule(calibrator.program(), calibrator.n_classes_, type(calibrator).__name__, trainable)
     scores = probe(calibrator)
     with torch.no_grad():
-        _check(calibrator, scores, module(torch.from_numpy(scores)).numpy(), "torch")
-    return module
-
-
-def _torch_step(torch: Any, step: Step, constants: list[Any], x: list[Any]) -> Any:
-    simple: dict[str, Callable[..., Any]] = {
-        "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "greater": torch.gt,
-        "not_less": torch.ge, "exp": torch.exp, "log": torch.log, "sigmoid": torch.sigmoid,
-        "maximum": torch.maximum, "minimum": torch.minimum, "where": torch.where,
-    }
-    if step.op in simple:
-        return simple[step.op](*x)
-    match step.op:
-        case "constant":
-            return constants[0]
-        case "sum":
-            return x[0].sum(dim=1, keepdim=True)
-        case "max":
-            return x[0].amax(dim=1, keepdim=True)
-        case "cumsum":
-            return torch.cumsum(x[0], dim=1)
-        case "softmax":
-            return torch.softmax(x[0], dim=1)
-        case "log_softmax":
-            return torch.log_softmax(x[0], dim=1)
-        case "matmul":
-            return x[0] @ constants[0]
-        case "columns":
-            return x[0][:, step.options["start"]:step.options["stop"]]
-        case "concat":
-            return torch.cat(x, dim=1)
-        case "order":
-            return torch.sort(x[0], dim=1, descending=True, stable=True).indices
-        case "rank":
-            order = torch.sort(x[0], dim=1, descending=True, stable=True).indices
-            return torch.argsort(order, dim=1)
-        case "take":
-            return torch.gather(x[0], 1, x[1])
-        case "search":
-            return _torch_search(torch, constants[0], x[0], step.options["side"] == "right")
-        case _:  # lookup
-            table = constants[0]
-            return table[x[0]] if table.ndim == 1 else table[torch.arange(len(table)), x[0]]
-
-
-def _torch_search(torch: Any, knots: Any, x: Any, right: bool) -> Any:
-    if knots.ndim == 1:
-        return torch.searchsorted(knots, x.contiguous(), right=right)
-    return torch.searchsorted(knots, x.T.contiguous(), right=right).T
+        out = module(torch.from_numpy(scores))
+        out = torch.softmax(out, dim=1) if trainable else out
+    _check(calibrator, scores, out.numpy(), "torch", 1e-4 if trainable else TOLERANCE)  # parameters are float32
+    return module.train(trainable)
 
 
 # -- ONNX -------------------------------------------------------------------------------------
@@ -146,9 +81,18 @@ class _OnnxWriter:
 
     def step(self, step: Step, x: list[str]) -> str:
         simple = {
-            "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "greater": "Greater",
-            "not_less": "GreaterOrEqual", "exp": "Exp", "log": "Log", "sigmoid": "Sigmoid", "maximum": "Max",
-            "minimum": "Min", "where": "Where",
+            "add": "Add",
+            "sub": "Sub",
+            "mul": "Mul",
+            "div": "Div",
+            "greater": "Greater",
+            "not_less": "GreaterOrEqual",
+            "exp": "Exp",
+            "log": "Log",
+            "sqrt": "Sqrt",
+            "maximum": "Max",
+            "minimum": "Min",
+            "where": "Where",
         }
         if step.op in simple:
             return self.node(simple[step.op], *x)
@@ -159,8 +103,15 @@ class _OnnxWriter:
                 return self.node("ReduceSum", x[0], self.constant([1], np.int64), keepdims=1)
             case "max":
                 return self.node("ReduceMax", x[0], self.constant([1], np.int64), keepdims=1)
+            case "sigmoid":  # ONNX's own loses what is below 1e-16
+                bottom = self.node("Exp", self.node("Neg", self.node("Abs", x[0])))
+                top = self.node("Exp", self.node("Min", x[0], self.constant(0.0)))
+                return self.node("Div", top, self.node("Add", bottom, self.constant(1.0)))
             case "cumsum":
                 return self.node("CumSum", x[0], self.constant(1, np.int64))
+            case "flip":
+                ends = [self.constant([end], np.int64) for end in (-1, np.iinfo(np.int64).min, 1, -1)]
+                return self.node("Slice", x[0], *ends)
             case "softmax":
                 return self.node("Softmax", x[0], axis=1)
             case "log_softmax":
@@ -209,19 +160,20 @@ class _OnnxWriter:
         return place
 
 
-def _onnx_model(onnx: Any, program: Program, calibrator: Calibrator) -> Any:
+def _onnx_model(onnx: Any, program: Program, calibrator: Calibrator, dtype: str) -> Any:
     k = calibrator.n_classes_
     writer = _OnnxWriter(onnx, k)
-    values = ["scores"]
+    double, outside = onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT if dtype == "float32" else onnx.TensorProto.DOUBLE
+    values = ["scores" if outside == double else writer.node("Cast", "scores", to=double)]
     for step in program.steps[1:]:
         values.append(writer.step(step, [values[i] for i in step.inputs]))
-    answer = writer.node("Identity", values[-1])
+    answer = writer.node("Cast", values[-1], to=outside)
     writer.nodes[-1].output[0] = answer = "probabilities"
-    double = onnx.TensorProto.DOUBLE
     graph = onnx.helper.make_graph(
-        writer.nodes, type(calibrator).__name__,
-        [onnx.helper.make_tensor_value_info("scores", double, ["rows", k])],
-        [onnx.helper.make_tensor_value_info(answer, double, ["rows", k])],
+        writer.nodes,
+        type(calibrator).__name__,
+        [onnx.helper.make_tensor_value_info("scores", outside, ["rows", k])],
+        [onnx.helper.make_tensor_value_info(answer, outside, ["rows", k])],
         writer.initializers,
     )
     model = onnx.helper.make_model(
@@ -231,13 +183,17 @@ def _onnx_model(onnx: Any, program: Program, calibrator: Calibrator) -> Any:
     return model
 
 
-def to_onnx(calibrator: Calibrator, path: str | Path | None = None) -> bytes:
-    """Return (and write) an ONNX model with input `scores` and output `probabilities`, both float64 (rows, K)."""
+def to_onnx(calibrator: Calibrator, path: str | Path | None = None, *, dtype: str = "float64") -> bytes:
+    """Return (and write) an ONNX model with input `scores` and output `probabilities`, both (rows, K) of one dtype.
+
+    Steps are computed in float64 whatever goes in and out, so that a float32 network can be joined to it.
+    """
+    check_names(dtype, ("float32", "float64"), "dtype", "to_onnx")
     onnx = require("onnx", "onnx", "to_onnx")
     runtime = require("onnxruntime", "onnx", "to_onnx (to check the model it writes)")
-    model = _onnx_model(onnx, calibrator.program(), calibrator).SerializeToString()
+    model = _onnx_model(onnx, calibrator.program(), calibrator, dtype).SerializeToString()
     session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    scores = probe(calibrator)
+    scores = probe(calibrator).astype(dtype)
     _check(calibrator, scores, session.run(None, {"scores": scores})[0], "ONNX")
     if path is not None:
         Path(path).write_bytes(model)

@@ -1,4 +1,4 @@
-"""The floor under exact zeros as a fitted parameter: a uniform share mixed in before the logarithm."""
+"""The floor under exact zeros as a fitted parameter: a uniform weight mixed in before the logarithm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.errors import ConvergenceWarning
 if TYPE_CHECKING:
     from calibrant.calibrators._base import Calibrator
 
-#: log10 of the uniform shares tried first; the best bracket is then refined.
+#: log10 of the uniform weights tried first; the best bracket is then refined.
 GRID = np.array([-9.0, -7.0, -5.5, -4.5, -3.5, -2.5, -1.5, -0.7, -0.05])
 #: Up to this many free numbers the loss on the calibration rows themselves is compared; richer maps would use
 #: the floor to overfit (an exact zero marks a row), so they are compared on held-out halves.
@@ -22,7 +22,7 @@ FEW = 3
 
 
 def search_floor(calibrator: Calibrator, scores: Scores, codes: Ints, weights: Floats) -> float:
-    """Return the uniform share w with the least calibration loss of the whole fitted map.
+    """Return the uniform weight w with the least calibration loss of the whole fitted map.
 
     p ↦ (1 − w)·p + w/K keeps the order of the classes and is one-to-one. The profile loss over w
     (two-fold cross-validated for maps of more than three numbers) is searched on a grid in log10 w and

@@ -8,9 +8,9 @@ log-likelihood of softmax(f(u)) is convex in the slopes. How much they may diffe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,17 @@ from calibrant._typing import Floats, Ints
 from calibrant.calibrators import _newton
 from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.calibrators._scores import Scores
+from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import ConvergenceWarning
 
-#: Knots of the slope, evenly spaced in log-odds over the range that holds 99 % of the information.
+#: Knots of the slope, evenly spaced in log-odds over the range that holds 99% of the information.
 N_KNOTS = 12
+#: Most knots that are counted one by one.
+FEW_KNOTS = 32
 #: Cells of the histogram of log-odds that finds this range: width and reach.
 CELL, REACH = 0.025, 60.0
-#: A slope never falls below this share of the common slope, so that distinct scores stay distinct.
+#: A slope never falls below this fraction of the common slope, so that distinct scores stay distinct.
 LEAST_SLOPE = 1e-3
 #: Standard deviation of the weak prior that pulls the mean slope to 1, the map that changes nothing; wider under a
 #: floor, which compresses the scores.
@@ -33,15 +36,27 @@ PRIOR_SCALE, PRIOR_SCALE_FLOOR = 0.7, 2.0
 #: Prior of the smoothness: worth so many slopes, around this value. Without it few rows may ask for any bend.
 SMOOTHNESS_WORTH, SMOOTHNESS_CENTRE = 1.0, 50.0
 #: The fit stops when a Newton step promises less than this per unit of weight.
-TOLERANCE = 1e-10
+TOLERANCE, TOLERANCE_NEAR = 1e-10, 1e-7
 #: Beyond this many scores (but not fewer rows) a strided sample of rows finds start and precisions.
 SAMPLE_VALUES, SAMPLE_ROWS = 1 << 17, 1500
 #: Most steps in which the precisions follow the evidence, without and with a sample before.
 ROUNDS, ROUNDS_AFTER_SAMPLE = 12, 1
-#: Basis values kept between passes (8 bytes each); beyond, they are made again in every pass.
+#: The same from a fit to nearly the same rows.
+ROUNDS_NEAR = 3
+#: Numbers kept between passes (8 bytes each); beyond, they are made again in every pass.
 KEPT_VALUES = 1 << 24
 #: Scores per block of one pass.
-BLOCK_VALUES = 1 << 14
+BLOCK_VALUES = 1 << 16
+
+
+def stretches(knots: Floats, u: Floats) -> Ints:
+    """Return how many knots lie at or below each value: with a dozen knots counting is faster than searching."""
+    if len(knots) > FEW_KNOTS:
+        return np.searchsorted(knots, u, side="right")
+    passed = np.zeros(u.shape, dtype=np.uint8)
+    for knot in knots:
+        passed += u >= knot
+    return passed.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -57,32 +72,21 @@ class Increasing:
         bend = np.diff(self.slopes) / (2 * width)
         heights = np.concatenate([[0.0], np.cumsum(width * (self.slopes[1:] + self.slopes[:-1]) / 2)])
         return (
-            np.concatenate([self.knots[:1], self.knots]), np.concatenate([[0.0], heights]),
-            np.concatenate([self.slopes[:1], self.slopes]), np.concatenate([[0.0], bend, [0.0]]),
+            np.concatenate([self.knots[:1], self.knots]),
+            np.concatenate([[0.0], heights]),
+            np.concatenate([self.slopes[:1], self.slopes]),
+            np.concatenate([[0.0], bend, [0.0]]),
         )
 
     def __call__(self, u: Floats) -> Floats:
         """Return f(u), entry by entry."""
         origin, constant, slope, bend = self.pieces()
-        index = np.searchsorted(self.knots, u, side="right")
+        index = stretches(self.knots, u)
         step = u - origin[index]
         return np.asarray(constant[index] + step * (slope[index] + step * bend[index]))
 
 
-def basis(u: Floats, knots: Floats) -> Floats:
-    """Return the integrated hat functions at `u`, shape (…, J): f(u) = basis(u) @ slopes."""
-    out = np.zeros((*u.shape, len(knots)))
-    for j, width in enumerate(np.diff(knots)):
-        step = np.clip(u - knots[j], 0.0, width)
-        square = step * step / (2 * width)
-        out[..., j] += step - square
-        out[..., j + 1] += square
-    out[..., 0] += np.minimum(u - knots[0], 0.0)
-    out[..., -1] += np.maximum(u - knots[-1], 0.0)
-    return out
-
-
-def common_slope(scores: Scores, codes: Ints, weights: Floats) -> float:
+def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.0) -> float:
     """Return β of softmax(βu) under the weak prior around 1; 1 if the scores say nothing."""
     width, _ = _newton.spread(scores, codes)
     pull = prior_scale(scores) ** -2
@@ -94,7 +98,7 @@ def common_slope(scores: Scores, codes: Ints, weights: Floats) -> float:
         gap = beta - 1.0
         return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull)
 
-    return _newton.solve(sums, 1.0, 1e-3 / max(width, 1.0), 1e6)[0]
+    return _newton.solve(sums, start, 1e-3 / max(width, 1.0), 1e6)[0]
 
 
 def prior_scale(scores: Scores) -> float:
@@ -103,7 +107,7 @@ def prior_scale(scores: Scores) -> float:
 
 
 def place_knots(scores: Scores, weights: Floats, beta: float, n_knots: int = N_KNOTS) -> Floats:
-    """Return knots in log p, evenly spaced in log-odds where 99 % of Σ w·q(1 − q) lies, q = softmax(βu)."""
+    """Return knots in log p, evenly spaced in log-odds where 99% of Σ w·q(1 − q) lies, q = softmax(βu)."""
     n_cells = int(2 * REACH / CELL)
 
     def visit(rows: slice) -> Floats:
@@ -123,72 +127,148 @@ def place_knots(scores: Scores, weights: Floats, beta: float, n_knots: int = N_K
     return np.asarray(knots[np.concatenate([[True], np.diff(knots) > 1e-4 * (knots[-1] - knots[0])])])
 
 
-def pass_blocks(scores: Scores) -> list[slice]:
-    """Row slices of about BLOCK_VALUES scores."""
-    step = max(1, BLOCK_VALUES // scores.n_classes)
+def pass_blocks(scores: Scores, values: int = BLOCK_VALUES) -> list[slice]:
+    """Row slices of about so many scores."""
+    step = max(1, values // scores.n_classes)
     return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
 
 
 @dataclass
-class Sums:
+class CurveSums:
     """Loss, gradient and Hessian of the data in the parameters (slopes, then biases)."""
 
     loss: float
     gradient: Floats
     hessian: Floats
 
-
-class Likelihood:
-    """Negative log-likelihood of softmax(features(u)·a + b) in (a, biases), summed over rows in blocks."""
-
-    def __init__(
-        self, scores: Scores, codes: Ints, weights: Floats, features: Callable[[Floats], Floats], n_features: int,
-        biases: bool = False,
-    ) -> None:
-        self.scores, self.codes, self.weights = scores, codes, weights
-        self.features, self.n_features, self.biases = features, n_features, biases
-        self.blocks = pass_blocks(scores)
-        self.kept: list[Floats] | None = None
-        if scores.n * scores.n_classes * n_features <= KEPT_VALUES:
-            self.kept = [features(scores.block(rows)) for rows in self.blocks]
-
-    def __call__(self, parameters: Floats) -> Sums:
-        def visit(number: int) -> Sums:
-            rows = self.blocks[number]
-            phi = self.kept[number] if self.kept is not None else self.features(self.scores.block(rows))
-            return self._block(phi, self.codes[rows], self.weights[rows], parameters)
-
-        parts = list(map_chunks(visit, range(len(self.blocks))))
-        return Sums(
-            sum(part.loss for part in parts), np.sum([part.gradient for part in parts], axis=0),
+    @classmethod
+    def total(cls, parts: Sequence[CurveSums]) -> CurveSums:
+        """Add up the sums of blocks."""
+        return cls(
+            sum(part.loss for part in parts),
+            np.sum([part.gradient for part in parts], axis=0),
             np.sum([part.hessian for part in parts], axis=0),
         )
 
-    def _block(self, phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> Sums:
-        n_slopes, rows = self.n_features, np.arange(len(phi))
-        z = (phi.reshape(-1, n_slopes) @ parameters[:n_slopes]).reshape(phi.shape[:2])
+
+class CurveLikelihood:
+    """Negative log-likelihood of softmax(f(u) + b) in (slopes of f, biases), summed over rows in blocks.
+
+    On the stretch t between two knots the integrated hat functions are parabolas: φ(u) = P_t + s·A_t + s²·B_t, s being
+    the distance to the knot. So all sums follow from sums of q·s^m by row and stretch, class and stretch, and stretch:
+    nothing of size (n, K, J) is ever made. Two classes are a logistic regression on φ(u₁) − φ(u₀).
+    """
+
+    def __init__(self, scores: Scores, codes: Ints, weights: Floats, knots: Floats, biases: bool = False) -> None:
+        self.scores, self.codes, self.weights, self.knots, self.biases = scores, codes, weights, knots, biases
+        self.blocks = pass_blocks(scores)
+        self.parts = _parabolas(knots)
+        self.kept: list[Any] | None = None
+        prepare = self._gaps if scores.n_classes == 2 else self._places
+        each = len(knots) if scores.n_classes == 2 else 2 * scores.n_classes
+        if scores.n * each <= KEPT_VALUES:
+            self.kept = [prepare(rows) for rows in self.blocks]
+
+    def _gaps(self, rows: slice) -> Floats:
+        """Return φ(u₁) − φ(u₀) of every row, followed by −1 and 1 for the biases."""
+        stretch, s = self._places(rows)
+        steps = np.stack([np.ones_like(s), s, s * s], axis=1)[:, None, :]
+        phi = np.matmul(steps, self.parts[stretch]).reshape(-1, 2, len(self.knots))
+        signs = [np.tile([-1.0, 1.0], (len(phi), 1))] if self.biases else []
+        return np.concatenate([phi[:, 1] - phi[:, 0], *signs], axis=1)
+
+    def _places(self, rows: slice) -> tuple[Ints, Floats]:
+        """Return the stretch of every score of a block and the distance to its knot."""
+        u = self.scores.block(rows)
+        stretch = stretches(self.knots, u.ravel())
+        return stretch, u.ravel() - np.append(self.knots[:1], self.knots)[stretch]
+
+    def __call__(self, parameters: Floats) -> CurveSums:
+        pieces = Increasing(self.knots, parameters[: len(self.knots)]).pieces()[1:]
+
+        def visit(number: int) -> CurveSums:
+            rows = self.blocks[number]
+            if self.scores.n_classes == 2:
+                gap = self.kept[number] if self.kept is not None else self._gaps(rows)
+                return logistic_sums(gap, self.codes[rows], self.weights[rows], parameters)
+            stretch, s = self.kept[number] if self.kept is not None else self._places(rows)
+            return self._block(stretch, s, self.codes[rows], self.weights[rows], parameters, pieces)
+
+        return CurveSums.total(list(map_chunks(visit, range(len(self.blocks)))))
+
+    def _block(
+        self, stretch: Ints, s: Floats, codes: Ints, weights: Floats, parameters: Floats, pieces: Sequence[Floats]
+    ) -> CurveSums:
+        n, k, size = len(codes), self.scores.n_classes, len(self.knots)
+        n_stretches, rows = size + 1, np.arange(n)
+        flat = self.parts.reshape(-1, size)  # (stretch, power) to slope
+        z = pieces[2][stretch]
+        for coefficients in pieces[1::-1]:
+            z *= s
+            z += coefficients[stretch]
+        z = z.reshape(n, k)
         if self.biases:
-            z += parameters[n_slopes:]
-        z -= z.max(axis=1, keepdims=True)
-        q = np.exp(z)
+            z += parameters[size:]
+        z -= row_max(z)[:, None]
+        truth = rows * k + codes
+        loss = -float(weights @ z.ravel()[truth])
+        q = np.exp(z, out=z)
         mass = q.sum(axis=1)
+        loss += float(weights @ np.log(mass))
         q /= mass[:, None]
-        loss = float(weights @ (np.log(mass) - z[rows, codes]))
-        mean = np.matmul(q[:, None, :], phi)[:, 0, :]  # E_q of the basis, one row each
-        gradient = weights @ (mean - phi[rows, codes])
         mass_w = q * weights[:, None]
-        weighted = phi * mass_w[:, :, None]
-        weighted_mean = mean * weights[:, None]
-        hessian = phi.reshape(-1, n_slopes).T @ weighted.reshape(-1, n_slopes) - mean.T @ weighted_mean
+        powers = [mass_w.ravel()]
+        for _ in range(4):
+            powers.append(powers[-1] * s)
+
+        def sums_by(index: Ints, groups: int) -> Floats:
+            parts = (np.bincount(index, values, groups * n_stretches) for values in powers[:3])
+            return np.asarray(np.stack(list(parts), axis=1), dtype=np.float64).reshape(groups, n_stretches * 3)
+
+        places = stretch.reshape(n, k)
+        by_row = sums_by((places + n_stretches * rows[:, None]).ravel(), n)
+        mean_w = by_row @ flat  # E_q of the basis, one row each, times its weight
+        here = [np.bincount(stretch[truth], weights * s[truth] ** m, n_stretches) for m in range(3)]
+        gradient = mean_w.sum(axis=0) - np.stack(here, axis=1).ravel() @ flat
+        high = [np.bincount(stretch, values, n_stretches) for values in powers[3:]]
+        moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), *high])
+        hankel = moments[:, np.add.outer(np.arange(3), np.arange(3))]
+        hessian = np.matmul(self.parts.transpose(0, 2, 1), np.matmul(hankel, self.parts)).sum(axis=0)
+        hessian -= (mean_w / weights[:, None]).T @ mean_w
         if not self.biases:
-            return Sums(loss, gradient, hessian)
+            return CurveSums(loss, gradient, hessian)
         by_class = mass_w.sum(axis=0)
-        cross = weighted.sum(axis=0).T - weighted_mean.T @ q
-        lower = np.diag(by_class) - mass_w.T @ q
-        return Sums(
-            loss, np.concatenate([gradient, by_class - np.bincount(codes, weights, len(by_class))]),
-            np.block([[hessian, cross], [cross.T, lower]]),
+        cross = (sums_by((places + n_stretches * np.arange(k)).ravel(), k) @ flat).T - mean_w.T @ q
+        return CurveSums(
+            loss,
+            np.concatenate([gradient, by_class - np.bincount(codes, weights, k)]),
+            np.block([[hessian, cross], [cross.T, np.diag(by_class) - mass_w.T @ q]]),
         )
+
+
+def logistic_sums(features: Floats, hits: Ints, weights: Floats, parameters: Floats) -> CurveSums:
+    """Return the sums of a logistic regression."""
+    z = features @ parameters
+    small = np.exp(-np.abs(z))
+    loss = float(weights @ (np.maximum(z, 0.0) - hits * z + np.log1p(small)))
+    q = np.where(z >= 0, 1.0, small) / (1.0 + small)
+    curve = weights * small / (1.0 + small) ** 2
+    return CurveSums(loss, (weights * (q - hits)) @ features, (features * curve[:, None]).T @ features)
+
+
+def _parabolas(knots: Floats) -> Floats:
+    """Return P_t, A_t, B_t of φ(u) = P_t + s·A_t + s²·B_t for each stretch left to right, shape (J + 1, 3, J).
+
+    φ_j is the integral of the hat function of knot j from the first knot on, straight outside the knots.
+    """
+    size, width = len(knots), np.diff(knots)
+    out = np.zeros((size + 1, 3, size))
+    for j in range(size - 1):
+        out[j + 2 :, 0, [j, j + 1]] += width[j] / 2  # the integrals of all stretches passed
+        out[j + 1, 2, [j, j + 1]] = np.array([-0.5, 0.5]) / width[j]
+    place = np.maximum(np.arange(size + 1) - 1, 0)
+    out[np.arange(size + 1), 1, place] = 1.0
+    return out
 
 
 @dataclass
@@ -196,10 +276,10 @@ class Penalty:
     """Quadratic terms λ_g/2·θᵀS_gθ, one matrix per group, and (pull·θ − goal)²/2 for the mean slope."""
 
     matrices: list[Floats]
-    #: Rank of each matrix, and worth and centre of the Gamma prior on its λ (worth 0: none).
+    #: Rank of each matrix, and worth and center of the Gamma prior on its λ (worth 0: none).
     ranks: list[float]
     worths: list[float]
-    centres: list[float]
+    centers: list[float]
     pull: Floats
     goal: float
 
@@ -218,12 +298,14 @@ class Penalty:
         for g, s in enumerate(self.matrices):
             used = max(self.ranks[g] - precision[g] * float(np.sum(covariance * s)), 1e-12)
             spent = float(parameters @ s @ parameters)
-            ratio = (used + self.worths[g]) / max(spent + self.worths[g] / self.centres[g], 1e-12)
+            ratio = (used + self.worths[g]) / max(spent + self.worths[g] / self.centers[g], 1e-12)
             new[g] = precision[g] * np.clip(ratio / precision[g], 1 / 30, 30.0) ** 1.5  # over-relaxed
         return np.clip(new, 1e-6, 1e6)
 
 
-def newton_step(sums: Sums, penalty: Floats, push: Floats, parameters: Floats, least: Floats) -> tuple[Floats, Floats]:
+def newton_step(
+    sums: CurveSums, penalty: Floats, push: Floats, parameters: Floats, least: Floats
+) -> tuple[Floats, Floats]:
     """Return gradient and projected Newton direction; slopes at their bound that want to fall are held."""
     gradient = sums.gradient + penalty @ parameters - push
     free = ~((parameters <= least) & (gradient > 0))
@@ -234,21 +316,26 @@ def newton_step(sums: Sums, penalty: Floats, push: Floats, parameters: Floats, l
     return gradient, direction
 
 
-def minimise(
-    likelihood: Callable[[Floats], Sums], penalty: Penalty, start: Floats, precision: Floats, least: Floats,
-    total: float, rounds: int,
+def minimize(
+    likelihood: Callable[[Floats], CurveSums],
+    penalty: Penalty,
+    start: Floats,
+    precision: Floats,
+    least: Floats,
+    enough: float,
+    rounds: int,
 ) -> tuple[Floats, Floats]:
-    """Minimise penalised likelihood over θ ≥ least; for at most `rounds` steps the precisions follow the evidence.
+    """Minimize penalized likelihood over θ ≥ least; for at most `rounds` steps the precisions follow the evidence.
 
     Projected Newton with an active set and backtracking: the problem is convex for fixed precisions, and those
-    are held from the moment they settle until the step promises less than TOLERANCE per unit of weight.
+    are held from the moment they settle until the step promises less than `enough`.
     """
     parameters, sums = start, likelihood(start)
     push = penalty.goal * penalty.pull
     for _ in range(100):
         matrix = penalty.matrix(precision)
 
-        def objective(theta: Floats, at: Sums, matrix: Floats = matrix) -> float:
+        def objective(theta: Floats, at: CurveSums, matrix: Floats = matrix) -> float:
             return at.loss + float(theta @ matrix @ theta) / 2 - float(push @ theta)
 
         now = objective(parameters, sums)
@@ -267,36 +354,46 @@ def minimise(
             precision = penalty.update(precision, parameters, sums.hessian)
             change = np.abs(np.log(precision / previous))
             rounds = rounds - 1 if change[0] > 0.05 or change[-1] > 0.2 else 0
-        elif -promise <= TOLERANCE * total or size < 1e-8:
+        elif -promise <= enough or size < 1e-8:
             return parameters, precision
     warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=5)
     return parameters, precision
 
 
 def fit_increasing(
-    scores: Scores, codes: Ints, weights: Floats, *, biases: bool = False, smoothness: float | None = None,
+    scores: Scores,
+    codes: Ints,
+    weights: Floats,
+    *,
+    biases: bool = False,
+    smoothness: float | None = None,
     bias_precision: float | None = None,
+    warm: Increasing | None = None,
+    warm_smoothness: float = 0.0,
 ) -> tuple[Increasing, Floats, float]:
-    """Fit f (and class biases, shrunk to 0) by penalised likelihood; return f, biases and the smoothness λ.
+    """Fit f (and class biases, shrunk to 0) by penalized likelihood; return f, biases and the smoothness λ.
 
-    Minimises −Σ w log softmax(f(u) + b)_y + λ/2·∫(f″/β)² + (mean slope − 1)²/2σ² over slopes ≥ LEAST_SLOPE·β, with β
-    the slope of the best straight line. `smoothness` None lets the evidence choose λ and the precision of b.
+    Minimizes −Σ w log softmax(f(u) + b)_y + λ/2·∫(f″/β)² + (mean slope − 1)²/2σ² over slopes ≥ LEAST_SLOPE·β, with β
+    the slope of the best straight line. `smoothness` None lets the evidence choose λ and the precision of b. `warm` is
+    a fit to nearly the same rows: its knots are kept, the search starts there and ends sooner.
     """
     n_classes, total = scores.n_classes, float(weights.sum())
-    beta = common_slope(scores, codes, weights)
-    knots = place_knots(scores, weights, beta)
+    if scores.n * n_classes <= KEPT_VALUES:  # the logarithms of all passes
+        scores = replace(scores, matrix=scores.values(), space="logit", view="raw")
+    near = warm is not None and len(warm.knots) >= 3 and np.isfinite(warm_smoothness)
+    beta = common_slope(scores, codes, weights, 1.0 if warm is None else float(warm.slopes.mean()))
+    knots = warm.knots if warm is not None and near else place_knots(scores, weights, beta)
     if len(knots) < 3:
         return Increasing(np.array([-1.0, 0.0]), np.full(2, beta)), np.zeros(n_classes), np.inf
     n_slopes, n_biases = len(knots), n_classes if biases else 0
     size = n_slopes + n_biases
     start = np.concatenate([np.full(n_slopes, beta), np.zeros(n_biases)])
     least = np.concatenate([np.full(n_slopes, LEAST_SLOPE * beta), np.full(n_biases, -np.inf)])
-    features = partial(basis, knots=knots)
-    stages = [Likelihood(scores, codes, weights, features, n_slopes, biases)]
+    stages = [CurveLikelihood(scores, codes, weights, knots, biases)]
     stride = scores.n // max(SAMPLE_ROWS, SAMPLE_VALUES // n_classes)
     if stride > 1:
         some = slice(None, None, stride)
-        stages.insert(0, Likelihood(scores.rows(some), codes[some], weights[some], features, n_slopes, biases))
+        stages.insert(0, CurveLikelihood(scores.rows(some), codes[some], weights[some], knots, biases))
     bend = np.zeros((n_slopes - 1, size))
     bend[:, :n_slopes] = np.diff(np.eye(n_slopes), axis=0) / (beta * np.sqrt(np.diff(knots))[:, None])
     goal = 1.0 / prior_scale(scores)
@@ -304,18 +401,23 @@ def fit_increasing(
     penalty = Penalty([bend.T @ bend], [n_slopes - 1.0], [SMOOTHNESS_WORTH], [SMOOTHNESS_CENTRE], pull, goal)
     precision = np.array([SMOOTHNESS_CENTRE if smoothness is None else smoothness])
     if biases:
-        centre = prior_precision(n_classes, total)
+        center = prior_precision(n_classes, total)
         penalty.matrices.append(np.diag(np.arange(size) >= n_slopes).astype(np.float64))
         penalty.ranks.append(float(n_classes))
         penalty.worths.append(0.1 * n_classes)
-        penalty.centres.append(centre)
-        precision = np.append(precision, centre if bias_precision is None else bias_precision)
+        penalty.centers.append(center)
+        precision = np.append(precision, center if bias_precision is None else bias_precision)
     parameters = start
+    if warm is not None and near:
+        stages = stages[-1:]
+        parameters = np.maximum(np.concatenate([warm.slopes, np.zeros(n_biases)]), least)
+        precision[0] = warm_smoothness if smoothness is None else smoothness
     with one_blas_thread():
         for number, stage in enumerate(stages):
             rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
-            parameters, precision = minimise(
-                stage, penalty, parameters, precision, least, float(stage.weights.sum()), rounds
+            rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
+            parameters, precision = minimize(
+                stage, penalty, parameters, precision, least, tolerance * float(stage.weights.sum()), rounds
             )
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 
@@ -332,5 +434,5 @@ def straight_slope(hessian: Floats, n_slopes: int) -> Floats:
 
 
 def prior_precision(n_classes: int, total: float) -> float:
-    """Return the prior centre of the precision of class biases: 2K, more below 5 000 rows."""
+    """Return the prior center of the precision of class biases: 2K, more below 5,000 rows."""
     return 2.0 * n_classes * min(max(5000.0 / total, 1.0), 50.0)

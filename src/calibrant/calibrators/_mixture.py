@@ -1,15 +1,15 @@
-"""Weights of a mixture of forecasts by their held-out proper score, drawn towards shares known before."""
+"""Weights of a mixture of forecasts by their held-out proper score, drawn towards weights known before."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from calibrant._typing import Bools, Floats
-from calibrant.calibrators._league import Held
+from calibrant.calibrators._crossfit import Held
 from calibrant.calibrators._simplex import quadratic
 from calibrant.scores.rules import Brier, Log, ProperScore
 
-#: Strength of the pull towards the prior shares, in rows; the squared error is flatter.
+#: Strength of the pull towards the prior weights, in rows; the squared error is flatter.
 PULL, PULL_SQUARED = 20.0, 4.0
 #: Steps of the greedy search used for scores without a solver of their own.
 GREEDY_STEPS = 25
@@ -58,7 +58,7 @@ class Mixture:
 
     def _forecasts(self) -> Floats:
         if self.held.forecasts is None:
-            raise RuntimeError("the league kept no whole forecasts")
+            raise RuntimeError("the comparison kept no whole forecasts")
         return self.held.forecasts
 
 
@@ -100,7 +100,7 @@ def most_likely(truth: Floats, share: Floats, prior: Floats) -> Floats:
 
 
 def prior_shares(given: Floats) -> Floats:
-    """Return positive shares that sum to 1: those given, and the rest spread evenly."""
+    """Return positive weights that sum to 1: those given, and the rest spread evenly."""
     rest = max(1.0 - float(given.sum()), 0.2)
     shares = given + rest / len(given)
     return np.asarray(shares / shares.sum())

@@ -1,4 +1,4 @@
-"""Penalised multinomial regression on scores: softmax(Wx + b), full or diagonal, solved by Newton.
+"""Penalized multinomial regression on scores: softmax(Wx + b), full or diagonal, solved by Newton.
 
 Objective: weighted mean negative log-likelihood + Σ R∘(θ − θ₀)². It is convex; with R > 0 everywhere
 the optimum is unique and finite.
@@ -9,25 +9,38 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
+from calibrant.core.links import row_max
 
-#: Largest number of free numbers for which the Hessian is formed and factorised.
+#: Largest number of free numbers for which the Hessian is formed and factorized.
 DENSE = 1000
 #: The gradient of the final fit ends below this, entry by entry.
 GRADIENT_TOLERANCE = 1e-8
+#: The same for one of many similar fits that are only compared.
+WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
 #: Products with the Hessian per step when it is not formed.
 MAX_PRODUCTS = 200
 
 
+#: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
+LARGE_SCORE, MODEST_SCORE = 1e3, 30.0
+
+
+def score_unit(x: Floats) -> float:
+    """Return what scores are divided by before a fit: 1, unless they are very large."""
+    largest = float(np.abs(x).max()) if x.size else 0.0
+    return 1.0 if largest <= LARGE_SCORE else largest / MODEST_SCORE
+
+
 def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float, Floats]:
     """Return the weighted sum of −log q_y and q, the softmax of each row (overwrites `logits`)."""
     rows = np.arange(len(logits))
-    logits -= logits.max(axis=1, keepdims=True)
+    logits -= row_max(logits)[:, None]
     truth = logits[rows, codes]
     np.exp(logits, out=logits)
     mass = logits.sum(axis=1)
@@ -46,37 +59,87 @@ class Problem(Protocol):
 
 
 @dataclass
-class Affine:
-    """Full matrix and intercept: θ = [W | b] of shape (K, K + 1), logits = [x, 1] θ'."""
+class Penalized:
+    """Multinomial likelihood plus Σ penalty·(θ − center)²: what a map adds is its logits, slopes and curvature."""
 
     x: Floats
     codes: Ints
     weights: Floats
     penalty: Floats
-    centre: Floats
+    center: Floats
+
+    #: Up to how many parameters the Hessian is factorized.
+    dense: ClassVar[int] = DENSE
 
     def __post_init__(self) -> None:
         self.n, self.k = self.x.shape
-        self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
         self.share = self.weights / self.weights.sum()
         self.q: Any = None
-        self._moments: Any = None
+        self._at: Any = None
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient; keeps q for the direction."""
-        loss, self.q = log_likelihood(self.wide @ theta.T, self.codes, self.share)
-        gap = self.q * self.share[:, None]
-        gap[np.arange(self.n), self.codes] -= self.share
-        off = theta - self.centre
-        return loss + float((self.penalty * off * off).sum()), gap.T @ self.wide + 2 * self.penalty * off
+        """Return value and gradient; keeps q for the direction, and all of it while θ stays and the penalty changes."""
+        if self._at is None or not np.array_equal(theta, self._at[0]):
+            loss, self.q = log_likelihood(self._logits(theta), self.codes, self.share)
+            gap = self.q * self.share[:, None]
+            gap[np.arange(self.n), self.codes] -= self.share
+            self._at = theta.copy(), loss, self._collect(gap)
+        _, loss, slopes = self._at
+        off = theta - self.center
+        return loss + float((self.penalty * off * off).sum()), slopes + 2 * self.penalty * off
 
     def direction(self, gradient: Floats, accuracy: float) -> Floats:
         """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
-        if gradient.size <= DENSE:
+        if gradient.size <= self.dense:
             return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
         return -conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
 
+    def _product(self, v: Floats) -> Floats:
+        moved = self._logits(v)
+        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
+        moved *= self.q
+        moved *= self.share[:, None]
+        return np.asarray(self._collect(moved) + 2 * self.penalty * v)
+
+    def _logits(self, theta: Floats) -> Floats:
+        raise TypeError(f"{type(self).__name__} defines no logits of parameters {theta.shape}")
+
+    def _collect(self, slopes: Floats) -> Floats:
+        """Return the slopes by parameter from those by logit, shape (n, K)."""
+        raise TypeError(f"{type(self).__name__} defines no slopes of {len(slopes)} rows")
+
     def _hessian(self) -> Floats:
+        raise TypeError(f"{type(self).__name__} defines no Hessian")
+
+    def _preconditioner(self) -> Any:
+        raise TypeError(f"{type(self).__name__} defines no preconditioner")
+
+
+@dataclass
+class Affine(Penalized):
+    """Full matrix and intercept: θ = [W | b] of shape (K, K + 1), logits = [x, 1] θ'."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
+        self._moments: Any = None
+        self._bend: Any = None
+
+    def _logits(self, theta: Floats) -> Floats:
+        return np.asarray(self.wide @ theta.T)
+
+    def _collect(self, slopes: Floats) -> Floats:
+        return np.asarray(slopes.T @ self.wide)
+
+    def _hessian(self) -> Floats:
+        if self._bend is None or self._bend[0] is not self.q:
+            self._bend = self.q, self._curvature()
+        flat = self._bend[1].copy()
+        flat[np.diag_indices(len(flat))] += 2 * self.penalty.ravel()
+        return np.asarray(flat)
+
+    def _curvature(self) -> Floats:
+        """Return the Hessian of the likelihood alone."""
         k, d = self.k, self.k + 1
         hessian = np.zeros((k, d, k, d))
         step = max(256, (1 << 21) // (k * d))
@@ -90,16 +153,7 @@ class Affine:
             outer = (np.sqrt(q) * weighted)[:, :, None] * wide[:, None, :]
             for i in range(k):
                 hessian[i, :, i, :] += outer[:, i].T @ outer[:, i]
-        flat = hessian.reshape(k * d, k * d)
-        flat[np.diag_indices(k * d)] += 2 * self.penalty.ravel()
-        return np.asarray(flat)
-
-    def _product(self, v: Floats) -> Floats:
-        moved = self.wide @ v.T
-        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
-        moved *= self.q
-        moved *= self.share[:, None]
-        return np.asarray(moved.T @ self.wide + 2 * self.penalty * v)
+        return hessian.reshape(k * d, k * d)
 
     def _preconditioner(self) -> Any:
         """Per class: mean curvature times the second moments of the scores, plus the typical penalty."""
@@ -112,37 +166,21 @@ class Affine:
 
 
 @dataclass
-class Diagonal:
+class Diagonal(Penalized):
     """One scale and one shift per class: θ = [a, b] of shape (2, K), logits = a∘x + b."""
 
-    x: Floats
-    codes: Ints
-    weights: Floats
-    penalty: Floats
-    centre: Floats
+    dense: ClassVar[int] = DENSE // 2
 
-    def __post_init__(self) -> None:
-        self.n, self.k = self.x.shape
-        self.share = self.weights / self.weights.sum()
-        self.q: Any = None
+    def _logits(self, theta: Floats) -> Floats:
+        return np.asarray(theta[0] * self.x + theta[1])
 
-    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient; keeps q for the direction."""
-        loss, self.q = log_likelihood(theta[0] * self.x + theta[1], self.codes, self.share)
-        gap = self.q * self.share[:, None]
-        gap[np.arange(self.n), self.codes] -= self.share
-        off = theta - self.centre
-        gradient = np.stack([np.einsum("ij,ij->j", gap, self.x), gap.sum(axis=0)])
-        return loss + float((self.penalty * off * off).sum()), gradient + 2 * self.penalty * off
+    def _collect(self, slopes: Floats) -> Floats:
+        return np.stack([np.einsum("ij,ij->j", slopes, self.x), slopes.sum(axis=0)])
 
-    def direction(self, gradient: Floats, accuracy: float) -> Floats:
-        """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
-        if gradient.size <= DENSE // 2:
-            return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
-        weighted = self.q * self.share[:, None]
-        diagonal = np.stack([np.einsum("ij,ij,ij->j", weighted * (1 - self.q), self.x, self.x),
-                             (weighted * (1 - self.q)).sum(axis=0)]) + 2 * self.penalty
-        return -conjugate_gradients(self._product, lambda r: r / diagonal, gradient, accuracy)
+    def _preconditioner(self) -> Any:
+        bend = self.q * self.share[:, None] * (1 - self.q)
+        diagonal = np.stack([np.einsum("ij,ij,ij->j", bend, self.x, self.x), bend.sum(axis=0)]) + 2 * self.penalty
+        return lambda r: r / diagonal
 
     def _hessian(self) -> Floats:
         root = np.sqrt(self.share)[:, None]
@@ -157,14 +195,6 @@ class Diagonal:
         hessian[k + index, k + index] += weighted.sum(axis=0)
         hessian[np.diag_indices(2 * k)] += 2 * self.penalty.ravel()
         return np.asarray(hessian)
-
-    def _product(self, v: Floats) -> Floats:
-        moved = v[0] * self.x + v[1]
-        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
-        moved *= self.q
-        moved *= self.share[:, None]
-        flat = np.stack([np.einsum("ij,ij->j", moved, self.x), moved.sum(axis=0)])
-        return np.asarray(flat + 2 * self.penalty * v)
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:
@@ -206,7 +236,7 @@ def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accur
     return x
 
 
-def minimise(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE) -> tuple[Floats, float, bool]:
+def minimize(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE) -> tuple[Floats, float, bool]:
     """Newton with backtracking; returns θ, the objective and whether the gradient tolerance was met."""
     theta = start
     value, gradient = problem.evaluate(theta)

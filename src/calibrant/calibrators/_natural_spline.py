@@ -1,6 +1,6 @@
 """A natural cubic spline through the gap between cumulative hits and cumulative score.
 
-The gap is a curve over the fractile of the rows, straight between neighbouring scores. The spline closest to it in
+The gap is a curve over the fractile of the rows, straight between neighboring scores. The spline closest to it in
 ∫(v − gap)² is found exactly from a sorted table, so ties, weights and the cells of a summary are one case.
 """
 
@@ -50,15 +50,19 @@ class NaturalBasis:
         return np.asarray(rows)
 
 
-def fit_curve(table: Pieces, n_knots: int, monotone: bool) -> tuple[Floats, Floats, Floats]:
+def fit_curve(
+    table: Pieces, n_knots: int, monotone: bool, probability: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
     """Return scores, recalibrated scores and knot values of the spline fitted to a sorted, tie-pooled table.
 
-    A row's new score is its score plus the mean slope of the spline over the row's stretch of fractiles.
+    A row's new score is its score plus the mean slope of the spline over the row's stretch of fractiles. Where the
+    table is sorted by something else (log-odds), `probability` gives the scores of its pieces.
     """
     basis = NaturalBasis(n_knots)
     running = np.cumsum(table.weight)
     border = np.append(0.0, running / running[-1])
-    score = table.first.astype(np.float64)
+    place = table.first.astype(np.float64)
+    score = place if probability is None else probability
     gap = table.hits / table.weight - score
     coefficients = np.linalg.solve(basis.gram, basis.moments(border, gap))  # [1] section 4.1, on the difference
     rows = basis.mean_slope(border)
@@ -68,7 +72,7 @@ def fit_curve(table: Pieces, n_knots: int, monotone: bool) -> tuple[Floats, Floa
     else:
         fitted = score + rows @ coefficients  # [1] proposition 4.1: h′ at the fractile
     keep = _spread(len(score), MAX_POINTS)
-    return score[keep], fitted[keep], coefficients
+    return place[keep], fitted[keep], coefficients
 
 
 def _spread(n: int, most: int) -> Array:
@@ -79,7 +83,7 @@ def _spread(n: int, most: int) -> Array:
 def _constrain(gram: Floats, free: Floats, score: Floats, rows: Floats) -> Floats:
     """Return the coefficients nearest to the free ones whose new scores never fall and stay in [0, 1].
 
-    minimise (c − free)ᵀ gram (c − free) subject to G c ≥ h: least distance programming, solved exactly through its
+    minimize (c − free)ᵀ gram (c − free) subject to G c ≥ h: least distance programming, solved exactly through its
     dual, a non-negative least squares problem with one row more than there are knots [2].
     """
     from scipy.linalg import solve_triangular

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import partial
 
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._scores import Scores
+from calibrant.core import fast
+from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 
 #: Rows per block of one fused pass: a block and its exponentials stay in the second-level cache.
 BLOCK_VALUES = 1 << 16
-#: Newton stops when a step moves β by less than this share; what is left is of the order of its square.
+#: Newton stops when a step moves β by less than this fraction; what is left is of the order of its square.
 STEP_TOLERANCE = 1e-7
 MAX_STEPS = 100
-#: Above this many rows a strided sample, then passes in single precision, find the start.
+#: Above twice this many rows a strided sample finds the start, in single precision like the passes after it.
 SAMPLE = 2048
+#: Above this many scores passes in single precision are worth their own start, unless scores are farther apart.
+SINGLE_SCORES, SINGLE_WIDTH = 1 << 14, 1e4
+#: Up to this many classes sums over the classes run column by column.
+FEW_COLUMNS = 32
 SAMPLE_TOLERANCE = 1e-2
-#: From this many scores on the compiled pass of `calibrant[fast]` repays loading numba.
-FUSED_VALUES = 1 << 22
+#: What a score costs here, against one look at a number: several passes with an exponential each.
+_WORTH = 15
 SINGLE_TOLERANCE = 1e-4
 
 
@@ -46,16 +52,24 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
     d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β.
     `smooth` shares that much of each label evenly over the classes.
     """
-    d = z - z.max(axis=1)[:, None]
+    if z.shape[1] > FEW_COLUMNS:
+        d = z - row_max(z)[:, None]
+        total = partial(np.einsum, "ij->i")
+        target = d[np.arange(len(d)), codes].astype(np.float64)
+    else:  # short rows are added column by column
+        d = np.array(z.T, order="C")
+        d -= d.max(axis=0)
+        total = partial(np.add.reduce, axis=0)
+        target = d[codes, np.arange(len(z))].astype(np.float64)
     e = z.dtype.type(beta) * d
     np.exp(e, out=e)
-    mass = e.sum(axis=1).astype(np.float64)
+    mass = total(e).astype(np.float64)
     e *= d
-    mean = e.sum(axis=1) / mass
-    second = np.einsum("ij,ij->i", e, d) / mass
-    target = d[np.arange(len(d)), codes].astype(np.float64)
+    mean = total(e) / mass
+    e *= d
+    second = total(e) / mass
     if smooth:
-        target = (1 - smooth) * target + smooth * d.mean(axis=1)
+        target = (1 - smooth) * target + smooth * total(d) / z.shape[1]
     loss = np.log(mass) - beta * target
     return Sums(float(weights @ loss), float(weights @ (mean - target)), float(weights @ (second - mean * mean)))
 
@@ -80,7 +94,8 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
     bend = first * c
     bend -= q * variance[:, None]
     curve = 2 * (
-        np.einsum("ij,ij->i", first, first) + np.einsum("ij,ij->i", gap, bend)
+        np.einsum("ij,ij->i", first, first)
+        + np.einsum("ij,ij->i", gap, bend)
         - truth * (f_y * c_y - q[rows, codes] * variance)
     )
     return Sums(float(weights @ loss), float(weights @ slope), float(weights @ curve))
@@ -88,22 +103,27 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
 
 def fused_kernel(scores: Scores) -> Callable[..., Sums] | None:
     """Return the compiled twin of `nll_sums` (same numbers) if numba is installed and the matrix is large."""
-    if scores.n * scores.n_classes < FUSED_VALUES or find_spec("numba") is None:
+    found = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes)
+    if found is None:
         return None
-    try:
-        from calibrant.calibrators._fused import nll_pass
-    except (ImportError, RuntimeError):  # a numba that does not fit this NumPy, or finds no place for its cache
-        return None
+    nll_pass = found
 
     def kernel(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
-        return Sums(*nll_pass(np.ascontiguousarray(z), codes, weights, smooth, beta))
+        tidy = (np.ascontiguousarray(array) for array in (z, codes, weights))
+        return Sums(*nll_pass(*tidy, smooth, beta))
 
     return kernel
 
 
 def total_sums(
-    kernel: Callable[..., Sums], scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float,
-    *, single: bool = False,
+    kernel: Callable[..., Sums],
+    scores: Scores,
+    codes: Ints,
+    weights: Floats,
+    smooth: float,
+    beta: float,
+    *,
+    single: bool = False,
 ) -> Sums:
     """One pass over the matrix on all cores; nothing of size (n, K) is kept.
 
@@ -124,7 +144,7 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
 
     def visit(rows: slice) -> tuple[float, bool]:
         z = scores.matrix[rows] if scores.space == "logit" else scores.block(rows)  # comparing needs no float64
-        peak = z.max(axis=1)
+        peak = row_max(z)
         return float((peak - z.min(axis=1)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
 
     parts = list(map_chunks(visit, blocks(scores)))

@@ -1,4 +1,4 @@
-"""Off-diagonal and intercept regularisation (ODIR): the penalty and its choice by cross-validation."""
+"""Off-diagonal and intercept regularization (ODIR): the penalty and its choice by cross-validation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from calibrant._typing import Floats, Ints
 from calibrant.calibrators._multinomial import (
     DENSE,
+    WARM_TOLERANCE,
     Affine,
     Diagonal,
     log_likelihood,
-    minimise,
+    minimize,
     one_blas_thread,
 )
 from calibrant.calibrators._scores import folds
@@ -54,14 +55,20 @@ def identity_start(k: int) -> Floats:
 
 
 def fit_affine(
-    x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, convention: str
+    x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, convention: str, warm: Floats | None = None
 ) -> tuple[Floats, bool, Floats]:
-    """Fit [W | b] under ODIR; returns θ, whether it converged, and the fitted probabilities."""
+    """Fit [W | b] under ODIR; returns θ, whether it converged, and the fitted probabilities.
+
+    `warm` is a solution for nearly the same rows, from which the search starts and ends sooner.
+    """
     k = x.shape[1]
     penalty = penalty_matrix(k, lam, mu, convention, float(weights.sum()) ** -2)
     problem = Affine(x, codes, weights, penalty, identity_start(k))
     with one_blas_thread() if penalty.size <= DENSE else nullcontext():
-        theta, _, converged = minimise(problem, _diagonal_start(x, codes, weights))
+        if warm is None:
+            theta, _, converged = minimize(problem, _diagonal_start(x, codes, weights))
+        else:
+            theta, _, converged = minimize(problem, warm, WARM_TOLERANCE)
     return theta, converged, problem.q
 
 
@@ -70,7 +77,7 @@ def fit_diagonal(x: Floats, codes: Ints, weights: Floats) -> tuple[Floats, bool,
     k = x.shape[1]
     start = np.stack([np.ones(k), np.zeros(k)])
     problem = Diagonal(x, codes, weights, np.full((2, k), float(weights.sum()) ** -2), start)
-    theta, _, converged = minimise(problem, start)
+    theta, _, converged = minimize(problem, start)
     return np.concatenate([np.diag(theta[0]), theta[1][:, None]], axis=1), converged, problem.q
 
 
@@ -79,7 +86,7 @@ def _diagonal_start(x: Floats, codes: Ints, weights: Floats) -> Floats:
     k = x.shape[1]
     start = np.stack([np.ones(k), np.zeros(k)])
     problem = Diagonal(x, codes, weights, np.full((2, k), float(weights.sum()) ** -2), start)
-    theta, _, _ = minimise(problem, start, ROUGH)
+    theta, _, _ = minimize(problem, start, ROUGH)
     return np.concatenate([np.diag(theta[0]), theta[1][:, None]], axis=1)
 
 
@@ -104,15 +111,15 @@ class _Fold:
         if self.start is None:
             self.start = _diagonal_start(self.x, self.codes, self.weights)
         self.problem.penalty = penalty_matrix(self.x.shape[1], lam, mu, "sum", self.ridge)
-        theta, _, _ = minimise(self.problem, self.start, ROUGH)
+        theta, _, _ = minimize(self.problem, self.start, ROUGH)
         self.start = theta
         logits = self.held_x @ theta[:, :-1].T + theta[:, -1]
         return log_likelihood(logits, self.held_codes, self.held_weights)[0]
 
 
-def choose_penalty(x: Floats, codes: Ints, weights: Floats, n_folds: int, rng: Any, caller: str) -> tuple[
-    float, float, list[tuple[float, float, float]]
-]:
+def choose_penalty(
+    x: Floats, codes: Ints, weights: Floats, n_folds: int, rng: Any, caller: str
+) -> tuple[float, float, list[tuple[float, float, float]]]:
     """Return (λ, μ) with the least cross-validated negative log-likelihood, and every pair tried.
 
     λ walks from strong to weak with warm starts and stops after two steps uphill; then μ walks from
@@ -120,7 +127,8 @@ def choose_penalty(x: Floats, codes: Ints, weights: Floats, n_folds: int, rng: A
     """
     splits = [
         _Fold(x[fit], codes[fit], weights[fit], x[held], codes[held], weights[held])
-        for fit, held in folds(codes, n_folds, rng, caller) if len(fit) and len(held)
+        for fit, held in folds(codes, n_folds, rng, caller)
+        if len(fit) and len(held)
     ]
     if not splits:  # a single row says nothing about the penalty: the strongest
         return float(LAMBDAS[0]), STRONGER[-1], []

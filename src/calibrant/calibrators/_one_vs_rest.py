@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from calibrant.calibrators._program import Graph, Node
 from calibrant.core.parallel import map_chunks
+from calibrant.core.programs import Graph, Node
 
 T = TypeVar("T")
 

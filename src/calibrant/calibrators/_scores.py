@@ -9,14 +9,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
-from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_rng, check_weights
-from calibrant.core.links import log_softmax, softmax
+from calibrant.core.folds import stratified_folds
+from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_space, check_weights
+from calibrant.core.links import log_odds, log_softmax, softmax
+from calibrant.core.options import check_rng
 from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.core.refusals import LARGEST_LOGIT
+from calibrant.core.weights import effective_weights
 from calibrant.errors import InputError, input_error
 
 #: What a method works on: probabilities; log-probabilities (log-softmax of logits); logits as they
-#: are (log-probabilities when the input is probabilities); or the scores as given, in their own space.
-View: TypeAlias = Literal["proba", "log", "logit", "raw"]
+#: are (log-probabilities when the input is probabilities); or the scores as given, in their own space. "rank" is for
+#: methods that need an order alone: probabilities, or the log-odds of logits, where no score is rounded to 0 or 1.
+View: TypeAlias = Literal["proba", "log", "logit", "raw", "rank"]
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,13 @@ class Scores:
         if self.space == "logit":
             if self.view in ("logit", "raw"):
                 return raw.astype(np.float64, copy=False)
+            if self.view == "rank":
+                return log_odds(raw)
             return log_softmax(raw) if self.view == "log" else softmax(raw)
         p = raw.astype(np.float64, copy=False)
         if self.clip:
             p = np.clip(p, 0.0, 1.0)
-        return p if self.view in ("proba", "raw") else np.log(self._lift(p))
+        return p if self.view in ("proba", "raw", "rank") else np.log(self._lift(p))
 
     def single_block(self, rows: slice) -> Array:
         """Return some rows as logits in float32, where a few correct digits are enough."""
@@ -106,22 +113,26 @@ class Scores:
         return True, float(block[block > 0].min())
 
 
-def check_scores(X: ArrayLike, *, space: Space, view: View, caller: str, n_classes: int | None = None) -> Scores:
+def check_scores(
+    X: ArrayLike, *, space: Space, view: View, caller: str, n_classes: int | None = None, largest: float = 1e305
+) -> Scores:
     """Check the scores of a calibrator call: shape, finiteness, simplex (or finite logits), K as in fit."""
     with _named_as_calibrator_arguments():
-        if space not in ("proba", "logit"):
-            raise input_error("space", caller, "be 'proba' or 'logit'", repr(space), "say what X holds")
+        check_space(space, caller, "X")
         matrix = check_matrix(X, "y_proba", caller)
         width = 2 if matrix.ndim == 1 else matrix.shape[1]
         if n_classes is not None and width != n_classes:
             raise input_error(
-                "y_proba", caller, f"have the {n_classes} columns seen in fit", f"{width} columns",
+                "y_proba",
+                caller,
+                f"have the {n_classes} columns seen in fit",
+                f"{width} columns",
                 "pass the scores of the same model",
             )
         if space == "logit":
             if matrix.ndim == 1:  # log-odds z are the logits (0, z)
                 matrix = np.stack([np.zeros_like(matrix), matrix], axis=1)
-            _check_logits(matrix, caller)
+            _check_logits(matrix, caller, largest)
             return Scores(matrix, space, view)
         codes = np.zeros(len(matrix), dtype=np.int64)
         forecast = Forecast(codes, matrix, None, None, width, space, caller)
@@ -132,35 +143,50 @@ def check_scores(X: ArrayLike, *, space: Space, view: View, caller: str, n_class
     return Scores(matrix, space, view, clip=forecast._clip)
 
 
-def _check_logits(matrix: Array, caller: str) -> None:
+def _check_logits(matrix: Array, caller: str, largest: float) -> None:
+    most = min(largest, float(np.finfo(matrix.dtype).max))
+
     def clean(rows: slice) -> bool:
-        block = matrix[rows]
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = block.sum()
-        return bool(np.isfinite(total)) or bool(np.isfinite(block).all())
+        return bool((np.abs(matrix[rows]) <= most).all())
 
     for rows, ok in zip(chunks := row_chunks(len(matrix), matrix.shape[1] * 8), map_chunks(clean, chunks), strict=True):
         if not ok:
-            bad = ~np.isfinite(matrix[rows])
+            bad = ~(np.abs(matrix[rows]) <= most)
             row = int(np.flatnonzero(bad.any(axis=1))[0])
+            limit = f"hold logits of at most {most:.2g}".replace("e+", "e")
             raise input_error(
-                "X", caller, "hold finite logits", f"{matrix[rows][row][bad[row]][0]} at row {row + rows.start}",
-                "drop or mend the row",
+                "X",
+                caller,
+                "hold finite logits" if not np.isfinite(matrix[rows][bad]).all() else limit,
+                f"{matrix[rows][row][bad[row]][0]} at row {row + rows.start}",
+                "drop or fix the row",
             )
 
 
 def check_fit(
-    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, classes: ArrayLike | None, space: Space,
-    view: View, caller: str,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    *,
+    classes: ArrayLike | None,
+    space: Space,
+    view: View,
+    caller: str,
+    largest: float = LARGEST_LOGIT,
 ) -> tuple[Scores, Ints, Floats, tuple[Any, ...] | None]:
-    """Check scores, truth and weights together; rows of weight 0 are dropped."""
-    scores = check_scores(X, space=space, view=view, caller=caller)
+    """Check scores, truth and weights together; rows of weight 0 are dropped.
+
+    Whole numbers are counts; other weights are scaled to sum to Kish's effective number of rows, so that a fit knows
+    their relative sizes alone.
+    """
+    scores = check_scores(X, space=space, view=view, caller=caller, largest=largest)
     with _named_as_calibrator_arguments():
         names = check_classes(classes, scores.n_classes, caller)
         codes = check_labels(y, scores.n, scores.n_classes, names, caller)
         weights = check_weights(sample_weight, scores.n, caller)
     if weights is None:
         return scores, codes, np.ones(scores.n), names
+    weights = effective_weights(weights, scores.n)
     keep = weights > 0
     if not keep.all():
         scores, codes, weights = scores.rows(keep), codes[keep], weights[keep]
@@ -168,14 +194,14 @@ def check_fit(
 
 
 class _named_as_calibrator_arguments:  # noqa: N801  # reads as a sentence in `with`
-    """Errors of the common door speak of X and y, the names `fit` and `predict_proba` use."""
+    """Errors of the common check speak of X and y, the names `fit` and `predict_proba` use."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, InputError) and ("y_proba" in str(error) or "y_true" in str(error)):
-            raise InputError(str(error).replace("y_proba", "X").replace("y_true", "y")) from error
+        if isinstance(error, InputError):
+            raise error.with_names({"y_proba": "X", "y_true": "y"}) from error
 
 
 def pool_rows(scores: Scores, codes: Ints, weights: Floats) -> tuple[Scores, Ints, Floats]:
@@ -190,14 +216,11 @@ def pool_rows(scores: Scores, codes: Ints, weights: Floats) -> tuple[Scores, Int
     bits ^= bits >> np.uint64(29)
     key = (bits * odd).sum(axis=1, dtype=np.uint64) ^ codes.astype(np.uint64)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return scores.rows(first), codes[first], np.bincount(group, weights=weights)
+    return scores.rows(first), codes[first], np.bincount(group, weights=weights).astype(np.float64, copy=False)
 
 
 def folds(codes: Ints, n_folds: int, rng: Any, caller: str) -> Iterator[tuple[Array, Array]]:
-    """Stratified folds: rows of each class are spread over the folds; yields (fit rows, held-out rows)."""
-    shuffled = check_rng(rng, caller).permutation(len(codes))
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    fold = np.empty(len(codes), dtype=np.int64)
-    fold[by_class] = np.arange(len(codes)) % n_folds
+    """Yield (fit rows, held-out rows) of stratified folds."""
+    fold = stratified_folds(codes, n_folds, check_rng(rng, caller))
     for index in range(min(n_folds, len(codes))):
         yield np.flatnonzero(fold != index), np.flatnonzero(fold == index)

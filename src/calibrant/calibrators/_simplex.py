@@ -1,4 +1,4 @@
-"""Weights on the simplex: an exact quadratic programme, and Newton steps built from it."""
+"""Weights on the simplex: an exact quadratic program, and Newton steps built from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENUMERATED = 8
 
 
 def quadratic(gram: Floats, linear: Floats) -> Floats:
-    """Minimise ½ w'Gw − c'w over w ≥ 0, Σw = 1, exactly (G positive semi-definite)."""
+    """Minimize ½ w'Gw − c'w over w ≥ 0, Σw = 1, exactly (G positive semi-definite)."""
     m = len(linear)
     size = max(float(np.abs(gram).max()), 1e-300)
     gram, linear = gram / size, linear / size  # a system of ones and huge numbers would lose rank
@@ -75,8 +75,8 @@ def _active_set(gram: Floats, linear: Floats) -> Floats:
     return np.asarray(w / w.sum())
 
 
-def minimise(loss: Callable[[Floats], tuple[float, Floats, Floats]], start: Floats) -> Floats:
-    """Minimise a convex smooth loss (value, gradient, Hessian) over the simplex by Newton with exact sub-problems."""
+def minimize(loss: Callable[[Floats], tuple[float, Floats, Floats]], start: Floats) -> Floats:
+    """Minimize a convex smooth loss (value, gradient, Hessian) over the simplex by Newton with exact sub-problems."""
     w = start
     value, gradient, hessian = loss(w)
     for _ in range(100):
@@ -98,9 +98,7 @@ def minimise(loss: Callable[[Floats], tuple[float, Floats, Floats]], start: Floa
     return np.asarray(w / w.sum())
 
 
-def mixture_weights(
-    truth: Floats, gram: Floats, weights: Floats, loss: str
-) -> Floats:
+def mixture_weights(truth: Floats, gram: Floats, weights: Floats, loss: str) -> Floats:
     """Return the weights of a mixture of M forecasts with the least proper score.
 
     Parameters
@@ -114,9 +112,8 @@ def mixture_weights(
     loss : "brier" (a convex quadratic, solved exactly) or "nll" (convex, Newton).
     """
     m = truth.shape[1]
-    exact = quadratic(2 * gram, 2 * (weights @ truth))  # Σ‖Pw − e_y‖² = w'Gw − 2w'Σp_y + n
     if loss == "brier":
-        return exact
+        return quadratic(2 * gram, 2 * (weights @ truth))  # Σ‖Pw − e_y‖² = w'Gw − 2w'Σp_y + n
     scale = weights.sum()
 
     def nll(w: Floats) -> tuple[float, Floats, Floats]:
@@ -125,9 +122,10 @@ def mixture_weights(
             return np.inf, np.zeros(m), np.eye(m)
         ratio = truth / mixed[:, None]
         return (
-            float(-(weights @ np.log(mixed)) / scale), -(weights @ ratio) / scale,
+            float(-(weights @ np.log(mixed)) / scale),
+            -(weights @ ratio) / scale,
             (ratio * weights[:, None]).T @ ratio / scale,
         )
 
     # start inside: every row must have a positive mixture, which the uniform weights give if any weights do
-    return minimise(nll, np.full(m, 1.0 / m))
+    return minimize(nll, np.full(m, 1.0 / m))

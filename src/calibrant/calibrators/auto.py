@@ -1,4 +1,4 @@
-"""The automatic repair: a cross-fitted league, a mixture of its best, a guard that doing nothing is not better."""
+"""The automatic method: methods compared by cross-validation, a mixture of the best, a guard against doing harm."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
+from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._judging import judge
-from calibrant.calibrators._league import (
+from calibrant.calibrators._choice import Z, judge
+from calibrant.calibrators._crossfit import (
     Crossing,
     Entry,
     allowed,
@@ -21,11 +23,12 @@ from calibrant.calibrators._league import (
     sample_rows,
     settle_rows,
 )
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.ensemble import Ensemble
+from calibrant.calibrators.identity import Identity
 from calibrant.calibrators.temperature import TemperatureScaling
-from calibrant.core.inputs import check_rng
+from calibrant.core.options import check_rng
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 from calibrant.scores.rules import Log, ProperScore, as_score
 
@@ -36,11 +39,11 @@ C = TypeVar("C", bound=Calibrator)
 
 
 class AutoCalibrator(Calibrator):
-    """Try many methods on held-out rows and ship a mixture of the best, never one worse than doing nothing.
+    """Try many methods on held-out rows and ship a mixture of the best, never one worse than the uncalibrated forecast.
 
-    Every candidate, doing nothing among them, forecasts rows it was not fitted on. The final map is a
-    cross-validated mixture of the candidates, drawn towards doing nothing as far as the gain is within
-    noise. It explains itself in `league_` and `reason_`.
+    Every candidate, the uncalibrated forecast among them, forecasts rows it was not fitted on. The final map is a
+    cross-validated mixture of the candidates, drawn towards the uncalibrated forecast as far as the gain is within
+    noise. It explains itself in `cv_results_` and `reason_`.
 
     Parameters
     ----------
@@ -49,14 +52,18 @@ class AutoCalibrator(Calibrator):
     preserve : {"argmax", "order"}, optional
         Use only methods that keep the predicted class, or the ranking of all classes.
     candidates : sequence of short names or calibrators, optional
-        The field; doing nothing always takes part. Default: the methods that earned their place, see Notes.
+        The field; the uncalibrated forecast always takes part. Default: the methods that earned their place, see Notes.
     max_fit_seconds : float, optional
         Leave out candidates that would take longer together, simplest first. The only option that makes a
         result depend on the machine.
     mixture : bool, default True
         False ships one method: the simplest within one standard error of the best.
+    proof : bool, default False
+        True ships a mixture only when its gain is proven: 3 nats of held-out log-likelihood in all (twenty to one), or
+        a 95% interval above 0 for other scores. False ships the share that a smaller gain speaks for: better on
+        average over many data sets, but some of the changes do nothing. `calibrant.fit` asks for proof.
     cv : int, default 5
-        Folds; drawn twice below 2 000 rows.
+        Folds; drawn twice below 2,000 rows.
     fast : bool, default False
         Four candidates, three folds on a sample of the rows: about a tenth of the time.
     rng : None, int or Generator, default 0
@@ -70,29 +77,32 @@ class AutoCalibrator(Calibrator):
     ----------
     best_ : Calibrator
         The fitted map that is shipped: one method or a mixture.
-    league_ : polars.DataFrame
-        One row per candidate, best first: held-out score, gain over doing nothing with its standard error and
-        95 % interval, whether it keeps the predicted class, its share in the shipped map, seconds (not saved).
+    cv_results_ : polars.DataFrame
+        One row per candidate, best first: held-out score, gain over the uncalibrated forecast with its standard error
+        and 95% interval, whether it preserves the top-1 class, its weight in the shipped map, seconds (not saved).
     reason_ : str
         The choice in one sentence.
+    gain_ : pair of float
+        What the sentence claims: gain of the shipped map, shrinkage included, over the uncalibrated forecast on rows
+        that neither members nor weights nor shrinkage have seen, and its standard error (not saved).
 
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic, Platt with two classes, smoothed isotonic from 1 000 rows on and, up to 30 classes, Dirichlet
-    with a penalty worth 5 rows. The weights of the mixture minimise the score of out-of-fold forecasts [3]_ with a
+    multiclass isotonic, Platt with two classes, smoothed isotonic from 1,000 rows on and, up to 30 classes, Dirichlet
+    with a penalty worth 5 rows. The weights of the mixture minimize the score of out-of-fold forecasts [3]_ with a
     pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15), identity (0.15) and
     the rest, so that few rows do not choose at random. The mixture is then scored on rows that neither members nor
-    weights have seen. With e nats of log-likelihood over doing nothing, a pseudo-Bayes factor [4]_, it gets the
-    share 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For other scores, with gain g
-    and standard error s, the share is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where the
-    input holds exact zeros, the input with its zeros lifted takes its place: by the most likely uniform share if one
-    of them was the truth, else by a share that costs 0.02 nats over all rows.
+    weights have seen. With e nats of log-likelihood over the uncalibrated forecast, a pseudo-Bayes factor [4]_, it gets
+    the weight 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For other scores, with gain
+    g and standard error s, the weight is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where
+    the input holds exact zeros, the input with its zeros lifted takes its place: by the likeliest uniform weight if one
+    of them was the truth, else by a weight that costs 0.02 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
     is within noise. The floor under exact zeros is fitted once per fold and shared; where no zero came true it
     expects half an event, and it is at most one half.
-    Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2 000 rows) take part
-    in the league; the final map is fitted on all rows.
+    Probabilities of the truth count as at least 1e-15 in the score. At most 2 million scores (or 2,000 rows) take part
+    in the comparison; the final map is fitted on all rows.
 
     How to choose by hand [1]_: accuracy must stay → order-preserving or ensemble temperature; many rows and accuracy
     may change → structured matrix; unknown shape of the error and many rows → isotonic, never with few.
@@ -109,9 +119,9 @@ class AutoCalibrator(Calibrator):
     --------
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=400)
-    >>> y = (rng.uniform(size=400) < 0.25 + 0.5 * p).astype(int)  # over-confident
+    >>> y = (rng.uniform(size=400) < 0.25 + 0.5 * p).astype(int)  # overconfident
     >>> cal = AutoCalibrator(fast=True).fit(p, y)
-    >>> bool(cal.predict_proba([0.02])[0, 1] > 0.1), cal.league_.columns[:3]
+    >>> bool(cal.predict_proba([0.02])[0, 1] > 0.1), cal.cv_results_.columns[:3]
     (True, ['method', 'cv_score', 'gain'])
     """
 
@@ -129,12 +139,21 @@ class AutoCalibrator(Calibrator):
     best_: Calibrator
     records_: list[dict[str, Any]]
     reason_: str
-    _tell: Callable[[int, int], None] | None = None
+    _progress: Callable[[int, int], None] | None = None
 
     def __init__(
-        self, criterion: str | ProperScore = "nll", *, preserve: Literal["argmax", "order"] | None = None,
-        candidates: Sequence[str | Calibrator] | None = None, max_fit_seconds: float | None = None,
-        mixture: bool = True, cv: int = 5, fast: bool = False, rng: RNG = 0, space: Space = "proba",
+        self,
+        criterion: str | ProperScore = "nll",
+        *,
+        preserve: Literal["argmax", "order"] | None = None,
+        candidates: Sequence[str | Calibrator] | None = None,
+        max_fit_seconds: float | None = None,
+        mixture: bool = True,
+        proof: bool = False,
+        cv: int = 5,
+        fast: bool = False,
+        rng: RNG = 0,
+        space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
         self.criterion = criterion
@@ -142,6 +161,7 @@ class AutoCalibrator(Calibrator):
         self.candidates = candidates
         self.max_fit_seconds = max_fit_seconds
         self.mixture = mixture
+        self.proof = proof
         self.cv = cv
         self.fast = fast
         self.rng = rng
@@ -160,17 +180,28 @@ class AutoCalibrator(Calibrator):
 
     @property
     def league_(self) -> pl.DataFrame:
-        """The table of the league, best first."""
+        """The name of `cv_results_` in version 0.1."""
+        warn_renamed("AutoCalibrator.league_", "AutoCalibrator.cv_results_")
+        return self.cv_results_
+
+    @property
+    def cv_results_(self) -> pl.DataFrame:
+        """The methods compared by cross-validation, best first."""
         import polars as pl
 
         seconds = getattr(self, "seconds_", {})
         rows = [{**row, "fit_seconds": seconds.get(row["method"])} for row in self.records_]
         return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"fit_seconds": pl.Float64})
 
-    def watch(self, tell: Callable[[int, int], None] | None) -> Self:
-        """Call `tell(done, total)` after every fit of the next `fit`; returns self."""
-        self._tell = tell
+    def on_progress(self, progress: Callable[[int, int], None] | None) -> Self:
+        """Call `progress(done, total)` after every fit of the next `fit`; returns self."""
+        self._progress = progress
         return self
+
+    def watch(self, tell: Callable[[int, int], None] | None) -> Self:
+        """The name of `on_progress` in version 0.1."""
+        warn_renamed("AutoCalibrator.watch", "AutoCalibrator.on_progress")
+        return self.on_progress(tell)
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
@@ -181,18 +212,20 @@ class AutoCalibrator(Calibrator):
             raise input_error("cv", caller, "be a whole number of at least 2", repr(self.cv), "use 5")
         if self.max_fit_seconds is not None and not self.max_fit_seconds > 0:
             raise input_error("max_fit_seconds", caller, "be positive", repr(self.max_fit_seconds), "leave it at None")
+        named: Any = self.candidates
+        parts = isinstance(named, list | tuple) and all(isinstance(part, str | Calibrator) for part in named)
+        if named is not None and not parts:
+            rule, hint = "be short names or calibrators", "pass ['temperature', 'beta']"
+            raise input_error("candidates", caller, rule, repr(self.candidates), hint)
 
     # -- fit ----------------------------------------------------------------------------------
 
     def _entries(self, rows: float) -> list[Entry]:
-        from calibrant.calibrators import by_short_name
-        from calibrant.calibrators.identity import Identity
-
         k = self.n_classes_
         if self.candidates is None:
             entries = default_entries(k, rows, fast=self.fast)
         else:
-            parts = [by_short_name(c)() if isinstance(c, str) else c for c in self.candidates]
+            parts = [get_calibrator(c)() if isinstance(c, str) else c for c in self.candidates]
             entries = sorted((entry_of(part, k) for part in parts), key=lambda entry: entry.size)
             if not any(type(part) is Identity for part in parts):
                 entries = [entry_of(Identity(), k), *entries]
@@ -201,34 +234,43 @@ class AutoCalibrator(Calibrator):
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         caller = f"{type(self).__name__}.fit"
         scores, codes, weights = settle_rows(scores, codes, weights)
-        weights = weights / min(1.0, float(weights.mean()))  # below 1 they are shares, not counts
         rng = check_rng(self.rng, caller)
         most = sample_rows(scores.n, self.n_classes_, rng, fast=self.fast)
         rows = float(weights[most].sum())
         whole = Crossing(self._entries(rows), scores, codes, weights, space=self.space)
-        league = Crossing(
-            whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, tell=self._tell
+        compared = Crossing(
+            whole.entries, scores.rows(most), codes[most], weights[most], space=self.space, progress=self._progress
         )
         n_folds, repeats = (min(self.cv, 3), 1) if self.fast else (self.cv, n_repeats(rows))
-        splits = [deal(league.codes, league.weights, n_folds, rng) for _ in range(repeats)]
+        splits = [deal(compared.codes, compared.weights, n_folds, rng) for _ in range(repeats)]
         if len(splits[0]) < 2:  # one row: nothing can be held out
             self.best_, self.records_ = whole.fit_all(whole.entries[:1])[0], []
             self.reason_ = "no change: too few rows to hold any out"
             return
         score = as_score(self.criterion, caller)
-        held = league.run(splits, whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
+        held = compared.run(splits, whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
         verdict = judge(
-            held, league.entries, score, mixture=self.mixture, n_classes=self.n_classes_, rows=rows,
+            held,
+            compared.entries,
+            score,
+            mixture=self.mixture,
+            proof=self.proof,
+            n_classes=self.n_classes_,
+            rows=rows,
             zeros=self.space == "proba" and bool(scores.zeros()[0]),
         )
         used = np.flatnonzero(verdict.shares)
-        members = whole.fit_all([league.entries[i] for i in used])
+        members = whole.fit_all([compared.entries[i] for i in used])
         if verdict.lift > 0 and used[0] == 0:
             members[0] = _lifted(members[0], verdict.lift)
         self.best_ = members[0] if len(used) == 1 else _mixed(members, verdict.shares[used])
-        self.records_, self.reason_ = verdict.records, verdict.reason
-        self.seconds_ = {e.name: float(t) for e, t in zip(league.entries, held.seconds, strict=True)}
-        self._tell = None
+        self.records_, self.reason_, self.gain_ = verdict.records, verdict.reason, verdict.gain
+        gain, error = verdict.gain
+        self.fitted_on_ = (self.fitted_on_ or {}) | {
+            "gain": {"criterion": score.name, "gain": gain, "low": gain - Z * error, "high": gain + Z * error}
+        }
+        self.seconds_ = {e.name: float(t) for e, t in zip(compared.entries, held.seconds, strict=True)}
+        self._progress = None
 
     def _predict(self, x: Floats) -> Floats:
         return self.best_.apply_block(x)
@@ -247,6 +289,7 @@ def _mixed(members: list[Calibrator], shares: Floats) -> Ensemble:
 
 def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
     """Return the input with its exact zeros lifted: temperature 1 above the floor."""
+    floor = min(floor, 1.0 - 1e-9)  # all of it: the uniform distribution
     lifted = TemperatureScaling(floor=floor, space=nothing.input_space)
     lifted.temperature_ = 1.0
     _like(lifted, nothing)
@@ -257,7 +300,9 @@ def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
 def _like(calibrator: C, other: Calibrator) -> C:
     """Give a calibrator that was put together what `fit` would have set."""
     calibrator.classes_, calibrator.n_classes_, calibrator.n_features_in_ = (
-        other.classes_, other.n_classes_, other.n_classes_
+        other.classes_,
+        other.n_classes_,
+        other.n_classes_,
     )
     calibrator.floor_, calibrator.smallest_ = 0.0, 0.0
     return calibrator

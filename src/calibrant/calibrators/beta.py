@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,21 +9,19 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._logistic import (
-    class_blocks,
     fit_logistic,
     log_complement,
     log_complement_node,
-    normalised_sigmoids,
-    normalised_sigmoids_node,
+    normalized_sigmoids,
+    normalized_sigmoids_node,
+    solve_classes,
 )
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
-from calibrant.core.parallel import map_chunks
-from calibrant.errors import ConvergenceWarning
+from calibrant.core.programs import Graph, Node
 
 
 class BetaCalibration(Calibrator):
-    """Fit σ(a·log p − b·log(1−p) + c) with a, b ≥ 0 to each class, then normalise.
+    """Fit σ(a·log p − b·log(1−p) + c) with a, b ≥ 0 to each class, then normalize.
 
     Like Platt scaling, but it contains the identity and bends the two ends separately. For more than
     two classes one curve per class against the rest; it may change the predicted class.
@@ -34,7 +31,7 @@ class BetaCalibration(Calibrator):
     parameters : {"abm", "am", "ab"}, default "abm"
         Three free numbers; a = b; or c fixed so that p = 1/2 stays.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds.
@@ -50,7 +47,8 @@ class BetaCalibration(Calibrator):
     -----
     Convex in (a, b, c); the signs are kept by solving every allowed set of zeros for a class whose free
     solution breaks them and taking the best, which is exact. Newton until every gradient is below
-    1e-9; a ridge ‖(a, b, c) − (1, 1, 0)‖²/n² keeps separable rows finite. Cost O(n·K) per step.
+    1e-9; where rows are separable, and only there, a ridge ‖(a, b, c) − (1, 1, 0)‖²/n² keeps them finite. Cost
+    O(n·K) per step.
 
     References
     ----------
@@ -76,7 +74,11 @@ class BetaCalibration(Calibrator):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"parameters": ("abm", "am", "ab")}
 
     def __init__(
-        self, parameters: Literal["abm", "am", "ab"] = "abm", *, floor: Floor = "fit", space: Space = "proba",
+        self,
+        parameters: Literal["abm", "am", "ab"] = "abm",
+        *,
+        floor: Floor = "fit",
+        space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
         self.parameters = parameters
@@ -96,15 +98,13 @@ class BetaCalibration(Calibrator):
 
         def solve(columns: slice) -> tuple[Floats, bool]:
             hit = (codes[:, None] == np.arange(k)[columns]).astype(np.float64)
-            return self._solve_block(log_p[:, columns], log_rest[:, columns], hit, weights)
+            return self._solve_block(log_p[:, columns], log_rest[:, columns], hit, weights, columns)
 
-        parts = list(map_chunks(solve, class_blocks(scores.n, k)))
-        self.a_, self.b_, self.c_ = np.concatenate([theta for theta, _ in parts], axis=1)
-        if not all(good for _, good in parts):
-            warnings.warn("beta calibration: the solver stopped before its gradient tolerance.", ConvergenceWarning,
-                          stacklevel=3)
+        self.a_, self.b_, self.c_ = solve_classes(solve, scores.n, k, "beta calibration")
 
-    def _solve_block(self, log_p: Floats, log_rest: Floats, hit: Floats, weights: Floats) -> tuple[Floats, bool]:
+    def _solve_block(
+        self, log_p: Floats, log_rest: Floats, hit: Floats, weights: Floats, columns: slice = slice(None)
+    ) -> tuple[Floats, bool]:
         """Return (a, b, c) of some classes, shape (3, classes)."""
         k = log_p.shape[1]
         if self.parameters == "am":
@@ -119,7 +119,10 @@ class BetaCalibration(Calibrator):
             features = [log_p, -log_rest, np.ones_like(log_p)]
             start = np.stack([np.ones(k), np.ones(k), np.zeros(k)])
             signed = 2
-        theta, _, good = fit_logistic(features, hit, weights, start, np.ones(start.shape, dtype=bool))
+        warm = None
+        if self._warm is not None and self.parameters == "abm":
+            warm = np.stack([self._warm.a_, self._warm.b_, self._warm.c_])[:, columns]
+        theta, _, good = fit_logistic(features, hit, weights, start, np.ones(start.shape, dtype=bool), warm=warm)
         broken = np.flatnonzero((theta[:signed] < 0).any(axis=0))
         if len(broken):
             best, found = np.full(len(broken), np.inf), theta[:, broken]
@@ -139,8 +142,8 @@ class BetaCalibration(Calibrator):
         return theta, good
 
     def _predict(self, x: Floats) -> Floats:
-        return normalised_sigmoids(self.a_ * x - self.b_ * log_complement(x) + self.c_)  # [1] eq. (1)
+        return normalized_sigmoids(self.a_ * x - self.b_ * log_complement(x) + self.c_)  # [1] eq. (1)
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        rest = log_complement_node(graph, x, self.n_classes_)
-        return normalised_sigmoids_node(graph, x * self.a_ - rest * self.b_ + self.c_)
+        rest = log_complement_node(graph, x)
+        return normalized_sigmoids_node(graph, x * self.a_ - rest * self.b_ + self.c_)

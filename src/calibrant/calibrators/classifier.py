@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
 from calibrant._typing import Array, ArrayLike, Floats, Space
+from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator, UnfittedError
-from calibrant.errors import InputError, input_error
+from calibrant.errors import InputError, WeightsWarning, input_error
+
+_CALLER = "CalibratedClassifier.fit"
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -26,16 +40,18 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ----------
     estimator : classifier, optional
         Any scikit-learn classifier with `predict_proba` or `decision_function`. Default: logistic
-        regression.
+        regression. A fitted one comes as ``FrozenEstimator(model)``: all rows given here calibrate it, and they
+        must not be its training rows.
     method : str or Calibrator, default "auto"
         Short name of a method ("temperature", "isotonic", …), "auto" (the cross-validated choice), or
         an unfitted calibrator; its space and classes are set here.
-    cv : int, splitter, iterable or "prefit", default 5
-        How held-out scores are made. "prefit": the estimator is fitted already and all rows given here
-        calibrate it; they must not be its training rows.
+    cv : int, splitter, iterable of splits or "prefit", default 5
+        How held-out scores are made. "prefit" is the older way to say that the estimator is fitted already.
     ensemble : bool, default False
         False: one calibrator on all out-of-fold scores, and the classifier refitted on all rows
         (cross-fitting). True: one classifier and one calibrator per fold, their forecasts averaged.
+    n_jobs : int, optional
+        Folds fitted at the same time, as everywhere in scikit-learn.
 
     Attributes
     ----------
@@ -43,15 +59,23 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         Class labels.
     pairs_ : list of (classifier, calibrator)
         What predicts: one pair, or one per fold.
+    units_ : list of float
+        What the scores of each pair are divided by: the root mean square of decision scores, 1 for probabilities.
     n_features_in_ : int
         Number of features, if the classifier knows it.
 
     Notes
     -----
-    Scores are `predict_proba` if the classifier has it (space "proba"), else `decision_function`
-    (space "logit"). A class missing from a training fold gets probability 0 there. With an integer
-    `cv` the number of folds is lowered to the size of the smallest class, if that has at least two
-    rows. `sample_weight` reaches the classifier (if it takes weights) and the calibrator.
+    Scores are `predict_proba` if the classifier has it (space "proba"), else `decision_function`, divided by
+    the root mean square of its held-out values (space "logit"). A class that a training fold does not hold has
+    probability 0 from that fold, and rows of that class take no part in calibrating it. With an integer `cv` the
+    number of folds is lowered to the size of the smallest class, if that has at least two rows. Folds that hold out a
+    single row cannot be calibrated one by one (``ensemble=True``) and are refused.
+
+    `sample_weight` reaches the classifier and the calibrator; a pipeline hands it to its last step. A classifier that
+    takes no weights is fitted without, with a `WeightsWarning`. `groups` goes to the splitter and other parameters of
+    `fit` to the classifier, rows with rows. With scikit-learn's metadata routing enabled the requests of estimator and
+    splitter decide instead.
 
     Examples
     --------
@@ -64,16 +88,31 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     """
 
     def __init__(
-        self, estimator: Any = None, method: str | Calibrator = "auto", cv: Any = 5, *, ensemble: bool = False
+        self,
+        estimator: Any = None,
+        method: str | Calibrator = "auto",
+        cv: Any = 5,
+        *,
+        ensemble: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
         self.cv = cv
         self.ensemble = ensemble
+        self.n_jobs = n_jobs
 
     # -- fit ----------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit classifier and calibrator.
 
         Parameters
@@ -84,23 +123,42 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Class labels.
         sample_weight : array-like of shape (n,), optional
             Row weights for both parts.
+        groups : array-like of shape (n,), optional
+            Groups of rows for the splitter.
+        **fit_params
+            Further parameters of the classifier's `fit`; those with one entry per row are split with the rows.
         """
         if y is None:
-            raise InputError("y of CalibratedClassifier.fit must hold the labels; got None: it requires y to be "
-                             "passed, but the target y is None. Hint: pass one label per row.")
+            raise InputError(
+                "y of CalibratedClassifier.fit must hold the labels; got None: it requires y to be "
+                "passed, but the target y is None. Hint: pass one label per row."
+            )
         X, y, sample_weight = indexable(X, y, sample_weight)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        if isinstance(self.cv, str) and self.cv == "prefit":
-            self._fit_prefit(X, y, weights)
+        estimator = self._base()
+        frozen = self._prefit or isinstance(estimator, FrozenEstimator)
+        if frozen:
+            check_is_fitted(estimator)
+        self.classes_ = np.asarray(estimator.classes_) if frozen else np.unique(y)
+        codes = self._codes(y)
+        self.pairs_: list[tuple[Any, Calibrator]] = []
+        self.units_: list[float] = []
+        if frozen and not self.ensemble:
+            scores, space = _scores(estimator, X)
+            self._pair(estimator, scores, space, codes, weights)
         else:
-            self._fit_folds(X, y, weights)
+            self._fit_folds(X, y, codes, weights, groups, fit_params)
         first = self.pairs_[0][0]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))
         return self
+
+    @property
+    def _prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
 
     def _base(self) -> Any:
         if self.estimator is not None:
@@ -111,73 +169,163 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _calibrator(self, space: Space) -> Calibrator:
         if isinstance(self.method, str):
-            from calibrant.calibrators import by_short_name
-
-            calibrator = by_short_name(self.method, type(self).__name__)()
+            calibrator = get_calibrator(self.method, type(self).__name__)()
         else:
             calibrator = clone(self.method)
         return calibrator.set_params(space=space, classes=None)
 
-    def _fit_prefit(self, X: Any, y: Array, weights: Floats | None) -> None:
-        estimator = self._base()
-        check_is_fitted(estimator)
-        self.classes_ = np.asarray(estimator.classes_)
-        scores, space = _scores(estimator, X, self.classes_)
-        calibrator = self._calibrator(space).fit(scores, self._codes(y), sample_weight=weights)
-        self.pairs_ = [(estimator, calibrator)]
-
     def _codes(self, y: Array) -> Array:
-        codes = np.searchsorted(self.classes_, y)
-        bad = np.take(self.classes_, codes, mode="clip") != y
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        bad = self.classes_[codes] != y
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise input_error(
-                "y", "CalibratedClassifier.fit", "hold only classes the fitted estimator knows",
-                f"{y[row]!r} at row {row}", "fit the estimator on all classes",
+                "y",
+                _CALLER,
+                "hold only classes the fitted estimator knows",
+                f"{y[row]!r} at row {row}",
+                "fit the estimator on all classes",
             )
         return np.asarray(codes)
 
-    def _fit_folds(self, X: Any, y: Array, weights: Floats | None) -> None:
-        self.classes_ = np.unique(y)
+    def _fit_folds(
+        self, X: Any, y: Array, codes: Array, weights: Floats | None, groups: Any, fit_params: dict[str, Any]
+    ) -> None:
         if len(self.classes_) < 2:
             raise InputError(
                 "y of CalibratedClassifier.fit must hold at least 2 classes; got 1 class, as the classifier can't "
                 "train when only one class is present. Hint: check the labels."
             )
-        codes = self._codes(y)
-        splits = list(check_cv(self._folds(codes), y, classifier=True).split(X, y))
+        params, split_params = self._routed(weights, groups, fit_params)
+        splitter = check_cv(self._folds(codes), y, classifier=True)
+        splits = list(splitter.split(X, y, **split_params))
         if self.ensemble:
-            self.pairs_ = []
-            for train, held in splits:
-                model, scores, space = self._train(X, y, weights, train, held)
-                part = None if weights is None else weights[held]
-                self.pairs_.append((model, self._calibrator(space).fit(scores, codes[held], sample_weight=part)))
+            self._check_folds(splitter, splits, codes)
+        base = self._base()
+        if self._prefit:
+            base = FrozenEstimator(base)
+
+        def train(part: Array, held: Array) -> tuple[Any, Array, Space]:
+            inner = _check_method_params(X, params, indices=part)
+            model = clone(base).fit(_safe_indexing(X, part), y[part], **inner)
+            return model, *_scores(model, _safe_indexing(X, held))
+
+        folds = Parallel(n_jobs=self.n_jobs)(delayed(train)(part, held) for part, held in splits)
+        if self.ensemble:
+            for (model, scores, space), (_, held) in zip(folds, splits, strict=True):
+                self._pair(model, scores, space, codes[held], None if weights is None else weights[held])
             return
-        held_rows, held_scores, space = [], [], "proba"
-        for train, held in splits:
-            _, scores, space = self._train(X, y, weights, train, held)
-            held_rows.append(held)
-            held_scores.append(scores)
-        rows = np.concatenate(held_rows)
-        part = None if weights is None else weights[rows]
-        calibrator = self._calibrator(space).fit(np.concatenate(held_scores), codes[rows], sample_weight=part)
-        self.pairs_ = [(_fit_estimator(clone(self._base()), X, y, weights), calibrator)]
+        space = folds[0][2]
+        wide, kept = [], []
+        for (model, scores, _), (_, held) in zip(folds, splits, strict=True):
+            known = self._known(model)
+            usable = np.isin(codes[held], known)  # a class the model never met says nothing about its scores
+            wide.append(_widen(scores, space, known, len(self.classes_))[usable])
+            kept.append(held[usable])
+        rows = np.concatenate(kept)
+        last = clone(base).fit(X, y, **params)
+        self._pair(last, np.concatenate(wide), space, codes[rows], None if weights is None else weights[rows])
+
+    def _pair(self, model: Any, scores: Array, space: Space, codes: Array, weights: Floats | None) -> None:
+        """Fit the calibrator of one classifier on its held-out scores, over the classes the classifier knows."""
+        known = self._known(model)
+        usable = np.isin(codes, known)
+        if not usable.any() or len(known) < 2:
+            raise input_error(
+                "cv",
+                _CALLER,
+                "leave two classes in every training fold, and rows of those classes held out",
+                "a fold without",
+                "use a stratified splitter with fewer folds",
+            )
+        unit = _unit(scores[usable], None if weights is None else weights[usable]) if space == "logit" else 1.0
+        calibrator = self._calibrator(space)
+        calibrator.fit(
+            scores[usable] / unit if unit != 1 else scores[usable],
+            np.searchsorted(known, codes[usable]),
+            sample_weight=None if weights is None else weights[usable],
+        )
+        self.pairs_.append((model, calibrator))
+        self.units_.append(unit)
+
+    def _known(self, model: Any) -> Array:
+        """Return the columns of the classes a fitted classifier knows."""
+        return np.searchsorted(self.classes_, model.classes_)
 
     def _folds(self, codes: Array) -> Any:
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
-            return self.cv
-        if self.cv < 2:
+            return 5 if self._prefit else self.cv
+        if not 2 <= self.cv <= len(codes):
             raise input_error(
-                "cv", "CalibratedClassifier.fit", "be at least 2, a splitter or 'prefit'", repr(self.cv), "use 5"
+                "cv",
+                _CALLER,
+                f"be between 2 and the number of rows, {len(codes)}; or a splitter",
+                repr(self.cv),
+                "use 5",
             )
-        smallest = int(np.bincount(codes).min())
+        smallest = int(np.bincount(codes)[np.unique(codes)].min())
         return min(self.cv, max(smallest, 2))
 
-    def _train(self, X: Any, y: Array, weights: Floats | None, train: Array, held: Array) -> tuple[Any, Array, Space]:
-        part = None if weights is None else weights[train]
-        model = _fit_estimator(clone(self._base()), _safe_indexing(X, train), y[train], part)
-        scores, space = _scores(model, _safe_indexing(X, held), self.classes_)
-        return model, scores, space
+    def _check_folds(self, splitter: Any, splits: list[tuple[Array, Array]], codes: Array) -> None:
+        """Refuse folds that hold out too little for a calibrator of their own."""
+        n_folds = len(splits)
+        if hasattr(self.cv, "n_splits") and int(np.bincount(codes)[np.unique(codes)].min()) < n_folds:
+            raise input_error(
+                "cv",
+                _CALLER,
+                "have no more folds than the smallest class has rows when ensemble=True",
+                f"Requesting {n_folds}-fold cross-validation with fewer than {n_folds} rows of a class",
+                "use ensemble=False, or fewer folds",
+            )
+        name = type(splitter).__name__
+        if min(len(held) for _, held in splits) < 2:
+            raise input_error(
+                "cv",
+                _CALLER,
+                "hold out at least two rows in every fold when ensemble=True",
+                f"folds of one row: {name} cross-validation does not allow all classes to be present in a fold",
+                "use ensemble=False, or a splitter with fewer folds",
+            )
+
+    # -- metadata -----------------------------------------------------------------------------
+
+    def _routed(
+        self, weights: Floats | None, groups: Any, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what `fit` of the classifier and `split` of the splitter receive."""
+        if _routing_enabled():
+            given = {"groups": groups} if groups is not None else {}
+            routed = process_routing(self, "fit", sample_weight=weights, **given, **fit_params)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        params = dict(fit_params)
+        if weights is not None and not (self._prefit or isinstance(self.estimator, FrozenEstimator)):
+            name = _weight_name(self._base())
+            if name is None:
+                kind = type(self._base()).__name__
+                message = f"sample_weight reaches the calibrator alone: fit of {kind} takes no weights."
+                warnings.warn(message, WeightsWarning, stacklevel=4)
+            else:
+                params[name] = weights
+        return params, {} if groups is None else {"groups": groups}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the router of scikit-learn: the own request, the estimator's `fit` and the splitter's `split`."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        splits = MethodMapping().add(caller="fit", callee="split")
+        splitter = self.cv if hasattr(self.cv, "split") else None
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self._base(), method_mapping=mapping)
+            .add(splitter=splitter, method_mapping=splits)
+        )
+
+    def __sklearn_clone__(self) -> Self:
+        if self._prefit and self.estimator is not None:
+            options = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+            return type(self)(**{**options, "estimator": self.estimator})
+        copy: Self = super().__sklearn_clone__()
+        return copy
 
     # -- predict ------------------------------------------------------------------------------
 
@@ -186,9 +334,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not hasattr(self, "pairs_"):
             raise UnfittedError("CalibratedClassifier.predict_proba needs a fitted model. Hint: call fit(X, y) first.")
         total: Any = 0.0
-        for model, calibrator in self.pairs_:
-            total = total + calibrator.predict_proba(_scores(model, X, self.classes_)[0])
+        for number in range(len(self.pairs_)):
+            total = total + self._predict_pair(number, X)
         return np.asarray(total / len(self.pairs_))
+
+    def _predict_pair(self, number: int, X: ArrayLike) -> Floats:
+        """Return the probabilities of one classifier and its calibrator, 0 for classes it does not know."""
+        model, calibrator = self.pairs_[number]
+        unit = self.units_[number]
+        scores = _scores(model, X)[0]
+        p: Floats = calibrator.predict_proba(scores / unit if unit != 1 else scores)
+        return _widen(p, "proba", self._known(model), len(self.classes_))
 
     def predict(self, X: ArrayLike) -> Any:
         """Return the most probable class of each row."""
@@ -207,23 +363,43 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return tags
 
 
-def _fit_estimator(estimator: Any, X: Any, y: Array, weights: Floats | None) -> Any:
-    if weights is not None and has_fit_parameter(estimator, "sample_weight"):
-        return estimator.fit(X, y, sample_weight=weights)
-    return estimator.fit(X, y)
+def _weight_name(estimator: Any) -> str | None:
+    """Return the parameter of `fit` that takes weights; None if there is none."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        inner = _weight_name(last)
+        return None if inner is None else f"{name}__{inner}"
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _scores(estimator: Any, X: Any, classes: Array) -> tuple[Array, Space]:
-    """Return the scores of a fitted classifier with one column per class (binary log-odds as one column)."""
+def _scores(estimator: Any, X: Any) -> tuple[Array, Space]:
+    """Return the scores of a fitted classifier, one column per class it knows, and their space."""
     if hasattr(estimator, "predict_proba"):
-        scores, space, absent = np.asarray(estimator.predict_proba(X)), "proba", 0.0
-    else:
-        scores, space = np.asarray(estimator.decision_function(X)), "logit"
-        absent = float(scores.min()) - 10.0 if scores.size else 0.0
-    if scores.ndim == 1 and len(estimator.classes_) == 2:
+        return np.asarray(estimator.predict_proba(X)), "proba"
+    scores = np.asarray(estimator.decision_function(X))
+    if scores.ndim == 1:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
-    if len(estimator.classes_) != len(classes):
-        wide = np.full((len(scores), len(classes)), absent)
-        wide[:, np.searchsorted(classes, estimator.classes_)] = scores
-        scores = wide
-    return scores, space  # type: ignore[return-value]  # space is one of two words
+    return scores, "logit"
+
+
+def _unit(scores: Array, weights: Floats | None) -> float:
+    """Return the root mean square of decision scores around the mean of their row; 1 if they do not differ."""
+    wide = scores.astype(np.float64)
+    largest = float(np.abs(wide).max()) if wide.size else 0.0
+    if not 0 < largest < np.inf:
+        return 1.0
+    wide = wide / largest  # squares of very large scores overflow
+    spread = np.mean((wide - wide.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    shares = np.ones(len(wide)) if weights is None or not weights.any() else weights / weights.max()
+    size = float(np.sqrt(shares @ spread / shares.sum()))
+    return largest * size if largest * size > 0 else 1.0
+
+
+def _widen(scores: Array, space: Space, known: Array, n_classes: int) -> Array:
+    """Give scores of known classes a column for every class: probability 0, or far below the others."""
+    if len(known) == n_classes:
+        return scores
+    absent = 0.0 if space == "proba" or not scores.size else float(scores.min()) - 10.0
+    wide = np.full((len(scores), n_classes), absent)
+    wide[:, known] = scores
+    return wide

@@ -8,8 +8,11 @@ from sklearn.base import clone
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
+from calibrant.calibrators.isotonic import IsotonicOneVsRest
+from calibrant.calibrators.temperature import TemperatureScaling
+from calibrant.core.programs import Graph, Node
+from calibrant.errors import input_error
 
 
 class Compose(Calibrator):
@@ -37,7 +40,7 @@ class Compose(Calibrator):
 
     References
     ----------
-    [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, section 3.3.
+    [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, section 3.4.
 
     Examples
     --------
@@ -50,7 +53,7 @@ class Compose(Calibrator):
 
     short_name = "compose"
     title = "Composition"
-    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, section 3.3"
+    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, section 3.4"
     when = (
         "To let a temperature do the coarse work and a flexible method the rest, with thousands of rows. "
         "Not when one step alone is good enough: each step adds noise."
@@ -60,7 +63,11 @@ class Compose(Calibrator):
     state: ClassVar[tuple[str, ...]] = ("first_", "second_")
 
     def __init__(
-        self, first: Calibrator | None = None, second: Calibrator | None = None, *, space: Space | None = None,
+        self,
+        first: Calibrator | None = None,
+        second: Calibrator | None = None,
+        *,
+        space: Space | None = None,
         classes: ArrayLike | None = None,
     ) -> None:
         self.first = first
@@ -76,22 +83,32 @@ class Compose(Calibrator):
     @property
     def input_space(self) -> Space:
         """What X holds: the own option, or that of the first step."""
-        return self.space or (self.first.input_space if self.first is not None else "proba")
+        return self.space or (self.first.input_space if isinstance(self.first, Calibrator) else "proba")
 
     @property
     def can_export(self) -> bool:
         """Whether both fitted steps have maps other runtimes can run."""
         return self.first_.can_export and self.second_.can_export
 
-    def _parts(self) -> tuple[Calibrator, Calibrator]:
-        from calibrant.calibrators.isotonic import IsotonicOneVsRest
-        from calibrant.calibrators.temperature import TemperatureScaling
+    def _check_options(self, caller: str) -> None:
+        for name in ("first", "second"):
+            step = getattr(self, name)
+            if step is None or isinstance(step, Calibrator):
+                continue
+            several = isinstance(step, list | tuple)
+            raise input_error(
+                name,
+                caller,
+                "be one calibrator",
+                f"a {type(step).__name__} of {len(step)}" if several else repr(step),
+                "write Compose(a, b), and Compose(Compose(a, b), c) for three steps",
+            )
+        super()._check_options(caller)
 
+    def _parts(self) -> tuple[Calibrator, Calibrator]:
         first = TemperatureScaling(loss="brier") if self.first is None else clone(self.first)
         second = IsotonicOneVsRest() if self.second is None else clone(self.second)
-        return (
-            first.set_params(space=self.input_space, classes=None), second.set_params(space="proba", classes=None)
-        )
+        return (first.set_params(space=self.input_space, classes=None), second.set_params(space="proba", classes=None))
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         self.first_, self.second_ = self._parts()

@@ -23,7 +23,7 @@ class DirichletCalibration(MatrixScaling):
         Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
         over the K(K−1) and K entries (the paper's formula).
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     rng : None, int or Generator, default 0
         Draws the folds. They depend on the content of the rows, not on their order.

@@ -10,9 +10,13 @@ from sklearn.base import clone
 
 from calibrant._typing import RNG, Array, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View, folds, pool_rows
 from calibrant.calibrators._simplex import mixture_weights
+from calibrant.calibrators.isotonic import IsotonicOneVsRest
+from calibrant.calibrators.temperature import TemperatureScaling
+from calibrant.calibrators.vector import VectorScaling
+from calibrant.core.inputs import to_array, to_float
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 #: A member's probability of the truth counts as no less than this while weights are fitted.
@@ -32,7 +36,7 @@ class Ensemble(Calibrator):
     weights : "fit" or array-like of shape (M,), default "fit"
         Fitted on out-of-fold forecasts, or given (scaled to sum 1).
     loss : {"nll", "brier"}, default "nll"
-        Proper score the weights minimise.
+        Proper score the weights minimize.
     n_folds : int, default 5
         Folds for fitting the weights.
     rng : None, int or Generator, default 0
@@ -80,8 +84,14 @@ class Ensemble(Calibrator):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("nll", "brier")}
 
     def __init__(
-        self, calibrators: Sequence[Calibrator] | None = None, *, weights: Literal["fit"] | ArrayLike = "fit",
-        loss: Literal["nll", "brier"] = "nll", n_folds: int = 5, rng: RNG = 0, space: Space | None = None,
+        self,
+        calibrators: Sequence[Calibrator] | None = None,
+        *,
+        weights: Literal["fit"] | ArrayLike = "fit",
+        loss: Literal["nll", "brier"] = "nll",
+        n_folds: int = 5,
+        rng: RNG = 0,
+        space: Space | None = None,
         classes: ArrayLike | None = None,
     ) -> None:
         self.calibrators = calibrators
@@ -108,27 +118,33 @@ class Ensemble(Calibrator):
         return all(part.can_export for part, w in zip(self.calibrators_, self.weights_, strict=True) if w > 0)
 
     def _check_options(self, caller: str) -> None:
+        parts: Any = self.calibrators
+        listed = parts is None or (isinstance(parts, list | tuple) and all(isinstance(p, Calibrator) for p in parts))
+        if not listed:
+            rule, hint = "be a list of calibrators", "pass [TemperatureScaling(), …]"
+            raise input_error("calibrators", caller, rule, repr(parts), hint)
         super()._check_options(caller)
         if self.calibrators is not None and not len(self.calibrators):
             raise input_error("calibrators", caller, "hold at least one calibrator", "none", "pass a list of them")
         if not (isinstance(self.n_folds, int) and self.n_folds >= 2):
             raise input_error("n_folds", caller, "be a whole number of at least 2", repr(self.n_folds), "use 5")
         if not isinstance(self.weights, str):
-            given = np.asarray(self.weights, dtype=np.float64)
-            if given.shape != (len(self._members()),) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
+            given = to_float(to_array(self.weights, "weights", caller), "weights", caller)
+            mixed = caller == "load" and self.calibrators is None  # put together by the automatic choice
+            count = len(given) if mixed and given.ndim == 1 else len(self._members())
+            if given.shape != (count,) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
                 raise input_error(
-                    "weights", caller, "be 'fit' or one weight per calibrator, not negative and not all 0",
-                    repr(self.weights), "leave it at 'fit'",
+                    "weights",
+                    caller,
+                    "be 'fit' or one weight per calibrator, not negative and not all 0",
+                    repr(self.weights),
+                    "leave it at 'fit'",
                 )
         elif self.weights != "fit":
             raise input_error("weights", caller, "be 'fit' or numbers", repr(self.weights), "leave it at 'fit'")
 
     def _members(self) -> list[Calibrator]:
         if self.calibrators is None:
-            from calibrant.calibrators.isotonic import IsotonicOneVsRest
-            from calibrant.calibrators.temperature import TemperatureScaling
-            from calibrant.calibrators.vector import VectorScaling
-
             parts: list[Any] = [TemperatureScaling(), VectorScaling(), IsotonicOneVsRest()]
         else:
             parts = [clone(part) for part in self.calibrators]
@@ -168,7 +184,8 @@ class Ensemble(Calibrator):
     def _map(self, graph: Graph, x: Node) -> Node:
         parts = [
             part.describe(graph, x) * float(weight)
-            for part, weight in zip(self.calibrators_, self.weights_, strict=True) if weight > 0
+            for part, weight in zip(self.calibrators_, self.weights_, strict=True)
+            if weight > 0
         ]
         out = parts[0]
         for part in parts[1:]:

@@ -9,12 +9,12 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._newton import blocks
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators._simplex import mixture_weights
 from calibrant.calibrators.temperature import fit_temperature
 from calibrant.core.links import softmax
 from calibrant.core.parallel import map_chunks
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 
@@ -27,11 +27,11 @@ class EnsembleTemperatureScaling(Calibrator):
     Parameters
     ----------
     loss : {"brier", "nll"}, default "brier"
-        What temperature and weights minimise; the published code uses the squared error for both.
+        What temperature and weights minimize; the published code uses the squared error for both.
     joint : bool, default False
-        Optimise temperature and weights together; by default T first, then the weights, as published.
+        Optimize temperature and weights together; by default T first, then the weights, as published.
     n_components : int, default 1
-        Number of tempered members, each with a free temperature; above 1 all are optimised together.
+        Number of tempered members, each with a free temperature; above 1 all are optimized together.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
     classes : array-like, optional
@@ -50,7 +50,7 @@ class EnsembleTemperatureScaling(Calibrator):
     -----
     For given temperatures the squared error is a convex quadratic in w, solved exactly by trying every
     support (active set beyond eight members); the log-likelihood is convex and solved by Newton with
-    the same exact sub-problem. Joint fits minimise over log T the loss left after the best w (variable
+    the same exact sub-problem. Joint fits minimize over log T the loss left after the best w (variable
     projection), starting at the published solution, so they never end above it. There is no floor
     option, because the uniform member is one: an exact zero counts as the smallest positive double.
     The uniform weight stays below 1 by 1e-9, so that rankings survive even useless scores. Cost
@@ -58,7 +58,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     References
     ----------
-    [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, eq. (7).
+    [1] Zhang, Kailkhura & Han (2020), "Mix-n-Match", ICML, eq. (5).
 
     Examples
     --------
@@ -70,7 +70,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     short_name = "ensemble-temperature"
     title = "Ensemble temperature scaling"
-    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, eq. (7)"
+    paper = "Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, eq. (5)"
     when = (
         "Instead of temperature scaling when a thousand rows or more are at hand, or when the model gives exact "
         "zeros (its uniform member repairs them). Not for errors that differ between classes."
@@ -84,8 +84,13 @@ class EnsembleTemperatureScaling(Calibrator):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("brier", "nll")}
 
     def __init__(
-        self, *, loss: Literal["brier", "nll"] = "brier", joint: bool = False, n_components: int = 1,
-        space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        *,
+        loss: Literal["brier", "nll"] = "brier",
+        joint: bool = False,
+        n_components: int = 1,
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.loss = loss
         self.joint = joint
@@ -123,7 +128,7 @@ class EnsembleTemperatureScaling(Calibrator):
         """Return the forecasts (M + 2, rows, K): tempered, original, uniform."""
         members = np.empty((len(betas) + 2, *z.shape))
         for i, beta in enumerate([*betas, 1.0]):
-            members[i] = softmax(beta * z)
+            members[i] = softmax(beta * (z - z.max(axis=1, keepdims=True)))
         members[-1] = 1.0 / z.shape[1]
         return members
 
@@ -135,6 +140,8 @@ class EnsembleTemperatureScaling(Calibrator):
         def visit(rows: slice) -> Floats:
             members = self._members(scores.block(rows), betas)
             truth[rows] = members[:, np.arange(members.shape[1]), codes[rows]].T
+            if self.loss == "nll":
+                return np.zeros((m, m))  # only the squared error needs the products
             flat = members.reshape(m, -1)
             return np.asarray((flat * np.repeat(weights[rows], scores.n_classes)) @ flat.T)
 
@@ -147,7 +154,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return mix, value / float(weights.sum())
 
     def _project(self, scores: Scores, codes: Ints, weights: Floats, start: Floats) -> Floats:
-        """Minimise over log β the loss left after the best weights; the slope needs no derivative of w."""
+        """Minimize over log β the loss left after the best weights; the slope needs no derivative of w."""
         from scipy.optimize import minimize
 
         total = float(weights.sum())
@@ -163,8 +170,14 @@ class EnsembleTemperatureScaling(Calibrator):
             return value, slopes * betas / total
 
         bounds = [(np.log(b) - 5.0, np.log(b) + 5.0) for b in start]
-        found = minimize(objective, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds,
-                         options={"maxiter": 200, "ftol": 1e-14, "gtol": 1e-9})
+        found = minimize(
+            objective,
+            np.log(start),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 200, "ftol": 1e-14, "gtol": 1e-9},
+        )
         return np.asarray(np.exp(found.x))
 
     def _slopes(self, z: Floats, codes: Ints, weights: Floats, betas: Floats, mix: Floats) -> Floats:
@@ -181,20 +194,21 @@ class EnsembleTemperatureScaling(Calibrator):
         slopes = np.empty(len(betas))
         for i in range(len(betas)):
             q = members[i]
-            centred = z - np.einsum("ij,ij->i", q, z)[:, None]  # dq/dβ = q·(z − E_q z)
-            slopes[i] = mix[i] * (weights @ np.einsum("ij,ij,ij->i", pull, q, centred))
+            centered = z - np.einsum("ij,ij->i", q, z)[:, None]  # dq/dβ = q·(z − E_q z)
+            slopes[i] = mix[i] * (weights @ np.einsum("ij,ij,ij->i", pull, q, centered))
         return slopes
 
     def _predict(self, x: Floats) -> Floats:
         out = np.full(x.shape, self.weights_[-1] / x.shape[1])  # [1] eq. (7)
         for weight, temperature in zip(self.weights_, [*self.temperatures_, 1.0], strict=False):
             if weight > 0:
-                out += weight * softmax(x * (1.0 / temperature))
+                with np.errstate(over="ignore"):
+                    out += weight * softmax((x - x.max(axis=1, keepdims=True)) * (1.0 / temperature))
         return out
 
     def _map(self, graph: Graph, x: Node) -> Node:
         out = graph.constant(self.weights_[-1] / self.n_classes_)
         for weight, temperature in zip(self.weights_, [*self.temperatures_, 1.0], strict=False):
             if weight > 0:
-                out = out + float(weight) * graph.softmax(x * (1.0 / float(temperature)))
+                out = out + float(weight) * graph.softmax((x - graph.max(x)) * (1.0 / float(temperature)))
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -10,32 +11,71 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._increasing import (
+    KEPT_VALUES,
     ROUNDS,
-    Likelihood,
+    TOLERANCE,
+    CurveSums,
     Penalty,
-    Sums,
     common_slope,
-    minimise,
+    minimize,
     pass_blocks,
     place_knots,
 )
 from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.calibrators._scores import Scores, View
-from calibrant.core.links import softmax
+from calibrant.core.links import scaled_exp, softmax
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import input_error
 
 MAX_CLASSES = 100
-#: Length scales tried, as shares of the range of the inducing points.
+#: Length scales tried, as fractions of the range of the inducing points.
 LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6)
 JITTER = 1e-8
 #: Draws of the latent function that predictions average over; antithetic, from a fixed seed.
 N_DRAWS = 32
+#: Scores per block of one pass; each has a number per inducing point.
+BLOCK_VALUES = 1 << 14
+
+
+class Likelihood:
+    """Negative log-likelihood of softmax(features(u)·a) in a, summed over rows in blocks."""
+
+    def __init__(
+        self, scores: Scores, codes: Ints, weights: Floats, features: Callable[[Floats], Floats], n_features: int
+    ) -> None:
+        self.scores, self.codes, self.weights, self.features = scores, codes, weights, features
+        self.blocks = pass_blocks(scores, BLOCK_VALUES)
+        self.kept: list[Floats] | None = None
+        if scores.n * scores.n_classes * n_features <= KEPT_VALUES:
+            self.kept = [features(scores.block(rows)) for rows in self.blocks]
+
+    def __call__(self, parameters: Floats) -> CurveSums:
+        """Return the sums at some parameters."""
+
+        def visit(number: int) -> CurveSums:
+            rows = self.blocks[number]
+            phi = self.kept[number] if self.kept is not None else self.features(self.scores.block(rows))
+            return self._block(phi, self.codes[rows], self.weights[rows], parameters)
+
+        return CurveSums.total(list(map_chunks(visit, range(len(self.blocks)))))
+
+    @staticmethod
+    def _block(phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> CurveSums:
+        rows, size = np.arange(len(phi)), phi.shape[-1]
+        z = (phi.reshape(-1, size) @ parameters).reshape(phi.shape[:2])
+        truth = z[rows, codes] - z.max(axis=1)
+        q = scaled_exp(z)
+        mass = q.sum(axis=1)
+        q /= mass[:, None]
+        mean = np.matmul(q[:, None, :], phi)[:, 0, :]  # E_q of the features, one row each
+        weighted = phi * (q * weights[:, None])[:, :, None]
+        hessian = phi.reshape(-1, size).T @ weighted.reshape(-1, size) - mean.T @ (mean * weights[:, None])
+        return CurveSums(float(weights @ (np.log(mass) - truth)), weights @ (mean - phi[rows, codes]), hessian)
 
 
 def kernel_features(u: Floats, points: Floats, length: float, root: Floats) -> Floats:
     """Return k(u, Z)·L⁻ᵀ, shape (…, M), for the squared-exponential kernel of variance 1."""
-    distance = (u[..., None] - points) / length
+    distance = np.minimum(np.abs(u[..., None] - points) / length, 1e3)  # beyond, the kernel is 0
     np.square(distance, out=distance)
     distance *= -0.5
     np.exp(distance, out=distance)
@@ -60,7 +100,7 @@ class GaussianProcessCalibration(Calibrator):
     n_inducing : int, default 12
         Points that carry the function.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact zeros.
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact zeros.
     space : {"proba", "logit"}, default "proba"
         What X holds; logits are turned into log-probabilities.
     classes : array-like, optional
@@ -108,7 +148,13 @@ class GaussianProcessCalibration(Calibrator):
     exports: ClassVar[tuple[str, ...]] = ()
     view: ClassVar[View] = "log"
     state: ClassVar[tuple[str, ...]] = (
-        "slope_", "points_", "length_", "variance_", "mean_", "covariance_", "evidence_",
+        "slope_",
+        "points_",
+        "length_",
+        "variance_",
+        "mean_",
+        "covariance_",
+        "evidence_",
     )
 
     def __init__(
@@ -132,7 +178,10 @@ class GaussianProcessCalibration(Calibrator):
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         if scores.n_classes > MAX_CLASSES:
             raise input_error(
-                "X", "GaussianProcessCalibration.fit", f"have at most {MAX_CLASSES} classes", f"{scores.n_classes}",
+                "X",
+                "GaussianProcessCalibration.fit",
+                f"have at most {MAX_CLASSES} classes",
+                f"{scores.n_classes}",
                 "use OrderPreserving, which has the same form",
             )
         self._fit_at_floor(scores, codes, weights)
@@ -157,14 +206,14 @@ class GaussianProcessCalibration(Calibrator):
         features = partial(self._features, length=length, root=root)
         whole = Likelihood(scores, codes, weights, features, size + 1)
 
-        def likelihood(values: Floats) -> Sums:
+        def likelihood(values: Floats) -> CurveSums:
             sums = whole(np.append(values, self.slope_))  # the last feature is u itself: the prior mean
-            return Sums(sums.loss, sums.gradient[:size], sums.hessian[:size, :size])
+            return CurveSums(sums.loss, sums.gradient[:size], sums.hessian[:size, :size])
 
         total = float(weights.sum())
         penalty = Penalty([np.eye(size)], [float(size)], [0.0], [1.0], np.zeros(size), 0.0)
-        mean, precision = minimise(
-            likelihood, penalty, np.zeros(size), np.ones(1), np.full(size, -np.inf), total, ROUNDS
+        mean, precision = minimize(
+            likelihood, penalty, np.zeros(size), np.ones(1), np.full(size, -np.inf), TOLERANCE * total, ROUNDS
         )
         sums = likelihood(mean)
         posterior = sums.hessian + precision[0] * np.eye(size)
@@ -180,7 +229,7 @@ class GaussianProcessCalibration(Calibrator):
         return np.concatenate([kernel_features(u, self.points_, length, root), u[..., None]], axis=-1)
 
     def _left_out(self, features: partial[Floats], mean: Floats, scores: Scores, weights: Floats) -> float:
-        """Σ w·q(1 − q)·(share of the prior variance that the inducing points do not carry)."""
+        """Σ w·q(1 − q)·(fraction of the prior variance that the inducing points do not carry)."""
 
         def visit(rows: slice) -> float:
             phi = features(scores.block(rows))
@@ -188,22 +237,31 @@ class GaussianProcessCalibration(Calibrator):
             carried = np.einsum("nkm,nkm->nk", phi[..., :-1], phi[..., :-1])
             return float((weights[rows] @ (q * (1 - q) * np.maximum(1 - carried, 0.0))).sum())
 
-        return sum(map_chunks(visit, pass_blocks(scores)))
+        return sum(map_chunks(visit, pass_blocks(scores, BLOCK_VALUES)))
 
     def _predict(self, x: Floats) -> Floats:
         if self.variance_ == 0:
             return softmax(self.slope_ * x)
         root = whitening(self.points_, self.length_)
         half = np.random.default_rng(0).standard_normal((N_DRAWS // 2, len(self.mean_)))
-        noise = np.concatenate([half, -half]) @ np.linalg.cholesky(self.covariance_).T
+        noise = np.concatenate([half, -half]) @ _root(self.covariance_).T
         out = np.zeros_like(x)
         step = max(1, (1 << 17) // (x.shape[1] * N_DRAWS))
         for start in range(0, len(x), step):
-            u = x[start:start + step]
+            u = x[start : start + step]
             latent = kernel_features(u, self.points_, self.length_, root) @ (self.mean_ + noise).T
             latent += (self.slope_ * u)[..., None]
             latent -= latent.max(axis=1, keepdims=True)
             np.exp(latent, out=latent)
             latent /= latent.sum(axis=1, keepdims=True)
-            out[start:start + step] = latent.mean(axis=2)
+            out[start : start + step] = latent.mean(axis=2)
         return out
+
+
+def _root(covariance: Floats) -> Floats:
+    """Return R with RRᵀ = covariance: Cholesky, or by eigenvalues where rounding cost definiteness."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        size, basis = np.linalg.eigh((covariance + covariance.T) / 2)
+        return np.asarray(basis * np.sqrt(np.maximum(size, 0.0)))

@@ -1,4 +1,4 @@
-"""Histogram binning: the share of hits in each bin of scores, one class against the rest."""
+"""Histogram binning: the fraction of hits in each bin of scores, one class against the rest."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
-from calibrant.calibrators._program import Graph, Node
-from calibrant.calibrators._scores import Scores
-from calibrant.core.edges import SLACK
+from calibrant.calibrators._scores import Scores, View
+from calibrant.core.links import logit
 from calibrant.core.pav import Pieces, pool_ties
+from calibrant.core.programs import Graph, Node
+from calibrant.core.tables import SLACK
 from calibrant.errors import input_error
 
 
 class HistogramBinning(Calibrator):
-    """Replace each score by the share of hits among calibration rows in the same bin, then normalise.
+    """Replace each score by the fraction of hits among calibration rows in the same bin, then normalize.
 
     Simple and easy to explain, but scores within a bin are no longer told apart, so it loses discrimination.
 
@@ -37,12 +38,12 @@ class HistogramBinning(Calibrator):
     edges_ : list of K arrays (of one array, for class 1, with two classes)
         Upper edges of all bins but the last; a score belongs to the first bin whose edge is not below it.
     values_ : list of as many arrays
-        Share of hits in each bin (the centre of an empty bin of equal width).
+        Fraction of hits in each bin (the center of an empty bin of equal width).
 
     Notes
     -----
     q_k ∝ Σ w·1[y = k] / Σ w over the rows of the bin of p_k [1]_. Edges of equal-mass bins lie half-way between
-    neighbouring scores; equal scores stay together. A row whose shares are all 0 keeps its input.
+    neighboring scores; equal scores stay together. A row whose fractions are all 0 keeps its input.
     Cost: O(K·n log n).
 
     References
@@ -67,6 +68,7 @@ class HistogramBinning(Calibrator):
     )
     may_saturate = True
     default_loss = "brier"
+    view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("edges_", "values_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"strategy": ("mass", "width")}
 
@@ -95,14 +97,14 @@ class HistogramBinning(Calibrator):
 
         def one(k: int) -> tuple[Floats, Floats]:
             table = pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weights)
-            return fit_bins(table, self.n_bins, self.strategy)
+            return fit_bins(table, self.n_bins, self.strategy, odds=scores.space == "logit")
 
         curves = fit_each(self.n_classes_, one)
         self.edges_ = [edges for edges, _ in curves]
         self.values_ = [values for _, values in curves]
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return look_up(graph, x, self.edges_, self.values_)
+        return look_up(graph, self._ranked(graph, x), self.edges_, self.values_, self._probabilities(graph, x))
 
 
 def check_bins(n_bins: int, caller: str) -> None:
@@ -111,18 +113,23 @@ def check_bins(n_bins: int, caller: str) -> None:
         raise input_error("n_bins", caller, "be a whole number of at least 1", repr(n_bins), "take 10 to 20")
 
 
-def fit_bins(table: Pieces, n_bins: int, strategy: str) -> tuple[Floats, Floats]:
-    """Return upper edges (all but the last bin's) and the share of hits of each bin, from a sorted table."""
+def fit_bins(table: Pieces, n_bins: int, strategy: str, *, odds: bool = False) -> tuple[Floats, Floats]:
+    """Return upper edges (all but the last bin's) and the fraction of hits of each bin, from a sorted table.
+
+    With `odds` the table and the edges hold log-odds; equal width means equal width in probability.
+    """
     if strategy == "mass":
         last = mass_splits(table, n_bins)
         start = np.append(0, last + 1)
         return edges_after(table, last), np.add.reduceat(table.hits, start) / np.add.reduceat(table.weight, start)
     edges = np.arange(1, n_bins) / n_bins + SLACK  # the one bin rule: (lo, hi], a hair above an edge is on it
+    if odds:
+        edges = logit(edges)
     bins = np.searchsorted(edges, table.first)
     weight = np.bincount(bins, weights=table.weight, minlength=n_bins)
     hits = np.bincount(bins, weights=table.hits, minlength=n_bins)
-    centre = (np.arange(n_bins) + 0.5) / n_bins
-    return edges, np.divide(hits, weight, out=centre, where=weight > 0)
+    center = (np.arange(n_bins) + 0.5) / n_bins
+    return edges, np.divide(hits, weight, out=center, where=weight > 0)
 
 
 def mass_splits(table: Pieces, n_bins: int) -> Ints:
@@ -140,11 +147,11 @@ def edges_after(table: Pieces, rows: Ints) -> Floats:
     return np.asarray(np.where(middle < high, middle, low))
 
 
-def look_up(graph: Graph, x: Node, edges: list[Floats], values: list[Floats]) -> Node:
-    """Write a step function per class; a row of zeros keeps its input."""
+def look_up(graph: Graph, x: Node, edges: list[Floats], values: list[Floats], p: Node) -> Node:
+    """Write a step function of x per class; a row of zeros keeps its input p."""
 
     def steps(column: Node, edge: Any, value: Any) -> Node:
         return graph.lookup(value, graph.search(column, edge, side="left"))
 
     fitted = map_each(graph, x, steps, edges, values)
-    return graph.where(graph.sum(fitted) > 0.0, fitted, x)
+    return graph.where(graph.sum(fitted) > 0.0, fitted, p)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores
+from calibrant.core.programs import Graph, Node
 
 
 class Identity(Calibrator):

@@ -9,14 +9,15 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
-from calibrant.calibrators._program import Graph, Node
-from calibrant.calibrators._scores import Scores
+from calibrant.calibrators._scores import Scores, View
+from calibrant.core.links import sigmoid
 from calibrant.core.pav import isotonic_fit, pool_ties, smooth_knots
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 
 class IsotonicOneVsRest(Calibrator):
-    """Fit one non-decreasing step-like curve per class, then normalise.
+    """Fit one non-decreasing step-like curve per class, then normalize.
 
     Flexible and free of tuning, but it needs many rows per class, may change the predicted class and pulls
     rare classes to exact zeros on small calibration sets.
@@ -24,11 +25,11 @@ class IsotonicOneVsRest(Calibrator):
     Parameters
     ----------
     epsilon : float, default 1e-9
-        Share of the input that is added to the fitted values, as in the authors' program. It keeps every class
+        Fraction of the input that is added to the fitted values, as in the authors' program. It keeps every class
         with p > 0 possible; 0 gives the bare fit.
     smooth : float, default 0.0
         Rows by which every constant stretch is drawn towards the input; above 0 the curve runs straight from the
-        centre of one stretch to the next, without steps. 1 suits a thousand rows and keeps rare classes possible.
+        center of one stretch to the next, without steps. 1 suits a thousand rows and keeps rare classes possible.
     space : {"proba", "logit"}, default "proba"
         What X holds.
     classes : array-like, optional
@@ -41,11 +42,12 @@ class IsotonicOneVsRest(Calibrator):
 
     Notes
     -----
-    q_k ∝ g_k(p_k) + ε·p_k, where g_k minimises Σ_i w_i (g_k(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
+    q_k ∝ g_k(p_k) + ε·p_k, where g_k minimizes Σ_i w_i (g_k(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose
     fitted values are all 0 keeps its input; an absent class is fitted by 0. With two classes one curve is fitted, to
     class 1. Cost: O(K·n log n).
 
+    With ``space="logit"`` the curves run over log-odds, which keep apart what a softmax rounds to 0 or 1.
     With ``smooth`` = a, a stretch of n rows, h of them hits, at mean score s has the value (h + a·s) / (n + a) at s.
 
     References
@@ -73,6 +75,7 @@ class IsotonicOneVsRest(Calibrator):
     )
     may_saturate = True
     default_loss = "brier"
+    view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_")
 
     thresholds_: list[Floats]
@@ -98,21 +101,23 @@ class IsotonicOneVsRest(Calibrator):
             raise input_error("smooth", caller, "be a number of rows, 0 or more", repr(self.smooth), "use 0 or 1")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
-        p = scores.values()
+        x = scores.values()
         weight = None if bool((weights == 1).all()) else weights
 
         def one(k: int) -> tuple[Floats, Floats]:
+            score = np.ascontiguousarray(x[:, k])
             if self.smooth > 0:
-                return smooth_knots(pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weight), self.smooth)
-            return isotonic_fit(np.ascontiguousarray(p[:, k]), codes == k, weight)  # [1] section 3
+                pieces = pool_ties(score, codes == k, weight)
+                return smooth_knots(pieces, self.smooth, sigmoid(pieces.first) if scores.space == "logit" else None)
+            return isotonic_fit(score, codes == k, weight)  # [1] section 3
 
         curves = fit_each(self.n_classes_, one)
         self.thresholds_ = [thresholds for thresholds, _ in curves]
         self.values_ = [values for _, values in curves]
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        fitted = map_each(graph, x, graph.interp, self.thresholds_, self.values_)
-        return add_share(graph, x, fitted, self.epsilon)
+        fitted = map_each(graph, self._ranked(graph, x), graph.interp, self.thresholds_, self.values_)
+        return add_share(graph, self._probabilities(graph, x), fitted, self.epsilon)
 
 
 def check_epsilon(epsilon: float, caller: str) -> None:
@@ -126,5 +131,5 @@ def check_epsilon(epsilon: float, caller: str) -> None:
 def add_share(graph: Graph, x: Node, fitted: Node, epsilon: float) -> Node:
     """Return g(p) + ε·p; without ε a row fitted by zeros alone keeps its input."""
     if epsilon > 0:
-        return fitted + epsilon * x  # [2] section 3.3.2: a row of zeros becomes ε·p, the input after normalising
+        return fitted + epsilon * x  # [2] section 3.3.2: a row of zeros becomes ε·p, the input after normalizing
     return graph.where(graph.sum(fitted) > 0.0, fitted, x)

@@ -8,10 +8,10 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._program import Graph, Node
-from calibrant.calibrators._scores import Scores
+from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.isotonic import add_share, check_epsilon
 from calibrant.core.pav import isotonic_hits, isotonic_knots, thin_knots
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 #: Scores sorted at a time (8 MB), unless the hits are so many that larger chunks save searches.
@@ -19,7 +19,7 @@ CHUNK = 1 << 20
 
 
 class IsotonicMulticlass(Calibrator):
-    """Fit one non-decreasing curve to all n·K probabilities at once, add ε·p, normalise.
+    """Fit one non-decreasing curve to all n·K probabilities at once, add ε·p, normalize.
 
     The order of the classes and the predicted class stay. One curve cannot repair classes that err in
     different directions.
@@ -27,7 +27,7 @@ class IsotonicMulticlass(Calibrator):
     Parameters
     ----------
     epsilon : float, default 1e-9
-        Share of the input added to the curve, as published: it makes the map strictly increasing, so order and
+        Fraction of the input added to the curve, as published: it makes the map strictly increasing, so order and
         accuracy are kept. 0 gives the bare fit, which keeps the order up to ties.
     max_knots : int, default 65536
         Beyond this size the fitted curve is stored on a grid of its values (`table_error_` tells how much that
@@ -46,7 +46,7 @@ class IsotonicMulticlass(Calibrator):
 
     Notes
     -----
-    q_k ∝ g(p_k) + ε·p_k, where g minimises Σ_i Σ_k w_i (g(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
+    q_k ∝ g(p_k) + ε·p_k, where g minimizes Σ_i Σ_k w_i (g(p_ik) − 1[y_i = k])² over non-decreasing functions [1]_.
     Equal scores are pooled, the fit is linear between thresholds and held outside. A row whose fitted values
     are all 0 keeps its input. The fit is exact at any size and never holds the n·K pairs: chunks of scores
     are sorted, and the n true-class scores searched in them. Cost: O(n·K log) for the sorts.
@@ -75,6 +75,7 @@ class IsotonicMulticlass(Calibrator):
     injective = True
     may_saturate = True
     default_loss = "brier"
+    view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "table_error_")
 
     thresholds_: Floats
@@ -82,7 +83,11 @@ class IsotonicMulticlass(Calibrator):
     table_error_: float
 
     def __init__(
-        self, *, epsilon: float = 1e-9, max_knots: int = 65536, space: Space = "proba",
+        self,
+        *,
+        epsilon: float = 1e-9,
+        max_knots: int = 65536,
+        space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -118,4 +123,5 @@ class IsotonicMulticlass(Calibrator):
         self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return add_share(graph, x, graph.interp(x, self.thresholds_, self.values_), self.epsilon)
+        fitted = graph.interp(self._ranked(graph, x), self.thresholds_, self.values_)
+        return add_share(graph, self._probabilities(graph, x), fitted, self.epsilon)

@@ -1,4 +1,4 @@
-"""Matrix scaling with off-diagonal and intercept regularisation."""
+"""Matrix scaling with off-diagonal and intercept regularization."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
+from calibrant.calibrators._multinomial import score_unit
 from calibrant.calibrators._odir import FROZEN, MOST_FREE, choose_penalty, fit_affine, fit_diagonal
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View, pool_rows
 from calibrant.calibrators.vector import warn_if_doubtful
+from calibrant.core.links import scaled_exp
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 
@@ -31,7 +33,7 @@ class MatrixScaling(Calibrator):
         Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
         over the K(K−1) and K entries (the paper's formula).
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     rng : None, int or Generator, default 0
         Draws the folds. They depend on the content of the rows, not on their order.
@@ -52,8 +54,8 @@ class MatrixScaling(Calibrator):
 
     Notes
     -----
-    Minimises mean negative log-likelihood + λ Σ_{i≠j} W_ij² + μ Σ b_i² + ‖θ − identity‖²/n² (the last
-    ridge keeps separable rows finite and vanishes with n). Convex: Newton with a factorised Hessian up
+    Minimizes mean negative log-likelihood + λ Σ_{i≠j} W_ij² + μ Σ b_i² + ‖θ − identity‖²/n² (the last
+    ridge keeps separable rows finite and vanishes with n). Convex: Newton with a factorized Hessian up
     to 31 classes, preconditioned conjugate gradients above, until every entry of the gradient is below
     1e-8. Cross-validation walks λ from strong to weak with warm starts and stops when it gets worse,
     then walks μ; the final map is one refit on all rows. Above 200 classes it is not asked: W stays
@@ -87,8 +89,14 @@ class MatrixScaling(Calibrator):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"penalty": ("sum", "mean")}
 
     def __init__(
-        self, *, odir: tuple[float, float] | Literal["cv"] = "cv", penalty: Literal["sum", "mean"] = "sum",
-        floor: Floor = "fit", rng: RNG = 0, space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        *,
+        odir: tuple[float, float] | Literal["cv"] = "cv",
+        penalty: Literal["sum", "mean"] = "sum",
+        floor: Floor = "fit",
+        rng: RNG = 0,
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.odir = odir
         self.penalty = penalty
@@ -108,8 +116,8 @@ class MatrixScaling(Calibrator):
             return
         pair: Any = self.odir
         try:
-            good = len(pair) == 2 and all(np.isfinite(value) and value >= 0 for value in pair)
-        except TypeError:
+            good = len(pair) == 2 and all(bool(np.isfinite(value)) and bool(value >= 0) for value in pair)
+        except (TypeError, ValueError):
             good = False
         if not good:
             raise input_error(
@@ -120,8 +128,12 @@ class MatrixScaling(Calibrator):
         scores, codes, weights = pool_rows(scores, codes, weights)
         x = scores.values()
         k = scores.n_classes
+        unit = score_unit(x)
+        if unit != 1:
+            x = x / unit
         if isinstance(self.odir, str) and k > MOST_FREE:
             self._fit_diagonal(x, codes, weights)
+            self.matrix_ /= unit
             return
         if isinstance(self.odir, str):
             n_folds = 5 if k <= 100 else 2  # beyond, every fit has ten thousand numbers or more
@@ -130,15 +142,18 @@ class MatrixScaling(Calibrator):
                 lam, mu = lam * k * (k - 1), mu * k
         else:
             lam, mu = (float(value) for value in self.odir)
-        self._fit_penalised(x, codes, weights, lam, mu)
+        self._fit_penalized(x, codes, weights, lam, mu)
+        self.matrix_ /= unit
 
     def _fit_diagonal(self, x: Floats, codes: Ints, weights: Floats) -> None:
         theta, converged, q = fit_diagonal(x, codes, weights)
         warn_if_doubtful(self.title, converged, q, codes)
         self.matrix_, self.shift_, self.odir_ = theta[:, :-1].copy(), theta[:, -1].copy(), (FROZEN, 0.0)
 
-    def _fit_penalised(self, x: Floats, codes: Ints, weights: Floats, lam: float, mu: float) -> None:
-        theta, converged, q = fit_affine(x, codes, weights, lam, mu, self.penalty)
+    def _fit_penalized(self, x: Floats, codes: Ints, weights: Floats, lam: float, mu: float) -> None:
+        warm = self._warm
+        begin = None if warm is None else np.concatenate([warm.matrix_, warm.shift_[:, None]], axis=1)
+        theta, converged, q = fit_affine(x, codes, weights, lam, mu, self.penalty, begin)
         warn_if_doubtful(self.title, converged, q, codes)
         self.matrix_, self.shift_ = theta[:, :-1].copy(), theta[:, -1].copy()
         self.odir_ = (lam, mu)
@@ -149,14 +164,12 @@ class MatrixScaling(Calibrator):
             self._fit_diagonal(scores.values(), codes, weights)
         elif isinstance(self.odir, str):
             scale = (1.0, 1.0) if self.penalty == "sum" else (scores.n_classes * (scores.n_classes - 1.0), 1.0)
-            self._fit_penalised(scores.values(), codes, weights, 0.1 * scale[0], 0.01 * scale[1])
+            self._fit_penalized(scores.values(), codes, weights, 0.1 * scale[0], 0.01 * scale[1])
         else:
             self._fit(scores, codes, weights)
 
     def _predict(self, x: Floats) -> Floats:
-        z = x @ self.matrix_.T + self.shift_
-        z -= z.max(axis=1, keepdims=True)
-        return np.asarray(np.exp(z, out=z))
+        return scaled_exp(x @ self.matrix_.T + self.shift_)
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return graph.softmax(graph.matmul(x, self.matrix_.T) + self.shift_)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._increasing import N_KNOTS, Increasing, common_slope, fit_increasing
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
+from calibrant.core.links import scaled_exp
+from calibrant.core.programs import Graph, Node
+
+
+def near_fit(other: Any) -> dict[str, Any]:
+    """Return the increasing function of another fit, as options of `fit_increasing`."""
+    return {"warm": Increasing(other.knots_, other.slopes_), "warm_smoothness": other.smoothness_}
 
 
 def describe_increasing(graph: Graph, u: Node, knots: Floats, slopes: Floats) -> Node:
@@ -25,7 +31,7 @@ class OrderPreserving(Calibrator):
     """Put one increasing function on every log-probability: softmax(f(log p)).
 
     Temperature scaling whose temperature may differ between small and large probabilities. Keeps the ranking
-    of all classes. Cannot mend errors that differ between classes.
+    of all classes. Cannot fix errors that differ between classes.
 
     Parameters
     ----------
@@ -35,7 +41,7 @@ class OrderPreserving(Calibrator):
         λ of the penalty on bending; large gives a straight line (temperature scaling). None lets the evidence
         of the calibration rows choose it.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact zeros.
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact zeros.
     space : {"proba", "logit"}, default "proba"
         What X holds; logits are turned into log-probabilities.
     classes : array-like, optional
@@ -53,12 +59,12 @@ class OrderPreserving(Calibrator):
     f is an I-spline: its slope is Σ a_j·hat_j with a_j > 0, linear part included (all a_j equal). The negative
     log-likelihood Σ log Σ_k exp f(u_k) − f(u_y) is convex in a and is solved to the global optimum by projected
     Newton with an active set, in float64, until a step promises less than 1e-10 per row. Twelve knots lie evenly
-    in log-odds over the range that holds 99 % of the information Σ q(1 − q). Added to the loss:
-    λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalised Fellner–Schall steps [2], with a prior
+    in log-odds over the range that holds 99% of the information Σ q(1 − q). Added to the loss:
+    λ/2·∫(f″/β)² with β the best straight slope, λ by the evidence (generalized Fellner–Schall steps [2], with a prior
     worth one slope around 50), and (mean slope − 1)²/2σ² (σ = 0.7, 2 under a floor; the mean is the slope of the
     closest straight line), which keeps separable rows from driving the slope to infinity and is otherwise
     negligible. Slopes stay above β/1000, so the map is one-to-one. Sample weights count as repeated rows.
-    Cost O(n·K·J²) per Newton step; above 131 000 scores a strided sample of rows finds start and λ; nothing of size
+    Cost O(n·K·J²) per Newton step; above 131,000 scores a strided sample of rows finds start and λ; nothing of size
     (n, K, J) beyond 128 MB is kept.
 
     References
@@ -93,8 +99,13 @@ class OrderPreserving(Calibrator):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"kind": ("diagonal",)}
 
     def __init__(
-        self, kind: Literal["diagonal"] = "diagonal", *, smoothness: float | None = None, floor: Floor = "fit",
-        space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        kind: Literal["diagonal"] = "diagonal",
+        *,
+        smoothness: float | None = None,
+        floor: Floor = "fit",
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.kind = kind
         self.smoothness = smoothness
@@ -108,18 +119,17 @@ class OrderPreserving(Calibrator):
         return N_KNOTS
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
-        curve, _, self.smoothness_ = fit_increasing(scores, codes, weights, smoothness=self.smoothness)
+        near = {} if self._warm is None else near_fit(self._warm)
+        curve, _, self.smoothness_ = fit_increasing(scores, codes, weights, smoothness=self.smoothness, **near)
         self.knots_, self.slopes_ = curve.knots, curve.slopes
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
-        """Compare floors by the straight line: the bend is for what a floor cannot mend."""
+        """Compare floors by the straight line: the bend is for what a floor cannot fix."""
         self.knots_ = np.array([-1.0, 0.0])
         self.slopes_ = np.full(2, common_slope(scores, codes, weights))
 
     def _predict(self, x: Floats) -> Floats:
-        z = Increasing(self.knots_, self.slopes_)(x)
-        z -= z.max(axis=1, keepdims=True)
-        return np.exp(z, out=z)
+        return scaled_exp(Increasing(self.knots_, self.slopes_)(x))
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return graph.softmax(describe_increasing(graph, x, self.knots_, self.slopes_))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -10,31 +9,29 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._logistic import (
-    class_blocks,
     fit_logistic,
     log_complement,
     log_complement_node,
-    normalised_sigmoids,
-    normalised_sigmoids_node,
+    normalized_sigmoids,
+    normalized_sigmoids_node,
+    solve_classes,
 )
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
-from calibrant.core.parallel import map_chunks
-from calibrant.errors import ConvergenceWarning
+from calibrant.core.programs import Graph, Node
 
 
 class PlattScaling(Calibrator):
-    """Fit a logistic curve to the log-odds of each class: σ(a·log(p/(1−p)) + b), then normalise.
+    """Fit a logistic curve to the log-odds of each class: σ(a·log(p/(1−p)) + b), then normalize.
 
     The classic for two classes and few rows; for more classes one curve per class against the rest.
-    It cannot mend errors that are not sigmoid-shaped, and may change the predicted class.
+    It cannot fix errors that are not sigmoid-shaped, and may change the predicted class.
 
     Parameters
     ----------
     smooth : bool, default True
         Replace the labels 1 and 0 by (n₊+1)/(n₊+2) and 1/(n₋+2), as Platt does against overfitting.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds.
@@ -49,8 +46,9 @@ class PlattScaling(Calibrator):
     Notes
     -----
     Each class is a convex problem in two numbers, all solved side by side by Newton until every
-    gradient is below 1e-9; a ridge ‖(a, b) − (1, 0)‖²/n² keeps separable rows finite when
-    ``smooth=False``. For two classes the two curves are mirror images, so normalising changes nothing.
+    gradient is below 1e-9. With smoothed labels that is the published optimum; with ``smooth=False``
+    a ridge ‖(a, b) − (1, 0)‖²/n² keeps separable rows, and only those, finite. For two classes the two
+    curves are mirror images, so normalizing changes nothing.
     log(1 − p) of the top class is taken as the log-sum of the other classes, so sharp forecasts do not
     cancel. Cost O(n·K) per step.
 
@@ -104,19 +102,20 @@ class PlattScaling(Calibrator):
             targets = np.where(hit, high[columns], low[columns])
             begin = start[:, columns]
             theta, _, good = fit_logistic(
-                [part, np.ones_like(part)], targets, weights, begin, np.ones(begin.shape, dtype=bool)
+                [part, np.ones_like(part)],
+                targets,
+                weights,
+                begin,
+                np.ones(begin.shape, dtype=bool),
+                finite=bool(self.smooth),
             )
             return theta, good
 
-        parts = list(map_chunks(solve, class_blocks(scores.n, k)))
-        self.slope_, self.shift_ = np.concatenate([theta for theta, _ in parts], axis=1)
-        if not all(good for _, good in parts):
-            warnings.warn("Platt scaling: the solver stopped before its gradient tolerance.", ConvergenceWarning,
-                          stacklevel=3)
+        self.slope_, self.shift_ = solve_classes(solve, scores.n, k, "Platt scaling")
 
     def _predict(self, x: Floats) -> Floats:
-        return normalised_sigmoids(self.slope_ * (x - log_complement(x)) + self.shift_)
+        return normalized_sigmoids(self.slope_ * (x - log_complement(x)) + self.shift_)
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        odds = x - log_complement_node(graph, x, self.n_classes_)
-        return normalised_sigmoids_node(graph, odds * self.slope_ + self.shift_)
+        odds = x - log_complement_node(graph, x)
+        return normalized_sigmoids_node(graph, odds * self.slope_ + self.shift_)

@@ -9,11 +9,12 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.histogram import check_bins, fit_bins, look_up
-from calibrant.core.inputs import check_rng
+from calibrant.calibrators.platt import PlattScaling
+from calibrant.core.options import check_rng
 from calibrant.core.pav import pool_ties
+from calibrant.core.programs import Graph, Node
 
 
 class ScalingBinning(Calibrator):
@@ -78,8 +79,14 @@ class ScalingBinning(Calibrator):
     values_: list[Floats]
 
     def __init__(
-        self, *, n_bins: int = 10, scaler: Calibrator | None = None, split: bool = False, rng: RNG = 0,
-        space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        *,
+        n_bins: int = 10,
+        scaler: Calibrator | None = None,
+        split: bool = False,
+        rng: RNG = 0,
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.n_bins = n_bins
         self.scaler = scaler
@@ -91,13 +98,11 @@ class ScalingBinning(Calibrator):
     @property
     def view(self) -> View:  # type: ignore[override]  # the scaler takes the scores as they came
         """What the map starts from: the raw scores."""
-        return "logit" if self.space == "logit" else "proba"
+        return "logit" if isinstance(self.space, str) and self.space == "logit" else "proba"
 
     @classmethod
     def n_parameters(cls, n_classes: int) -> float:
         """Return the parameters of Platt scaling; the bins only average them."""
-        from calibrant.calibrators.platt import PlattScaling
-
         return PlattScaling.n_parameters(n_classes)
 
     def _check_options(self, caller: str) -> None:
@@ -109,8 +114,6 @@ class ScalingBinning(Calibrator):
 
         scaler = self.scaler
         if scaler is None:
-            from calibrant.calibrators.platt import PlattScaling
-
             scaler = PlattScaling()
         parts = self._parts(scores.n)
         self.scaler_ = clone(scaler).set_params(space=self.space, classes=None)
@@ -138,4 +141,5 @@ class ScalingBinning(Calibrator):
         return list(np.array_split(check_rng(self.rng, "ScalingBinning.fit").permutation(n), 3))
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return look_up(graph, self.scaler_.describe(graph, x), self.edges_, self.values_)
+        p = self.scaler_.describe(graph, x)
+        return look_up(graph, p, self.edges_, self.values_, p)

@@ -9,17 +9,22 @@ import numpy as np
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._natural_spline import fit_curve, fit_published
-from calibrant.calibrators._program import Graph, Node
-from calibrant.calibrators._scores import Scores
+from calibrant.calibrators._scores import Scores, View
 from calibrant.core.inputs import to_array
+from calibrant.core.links import logit, sigmoid
 from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
 #: How far below the top score the others are held, relative to it.
 MARGIN = 1e-9
 #: Lets rows without any other probability share what is left equally; lost beside every other number.
 TINY = 1e-30
+
+
+#: More knots than this are no smooth curve.
+MOST_KNOTS = 1000
 
 
 class SplineCalibration(Calibrator):
@@ -52,18 +57,21 @@ class SplineCalibration(Calibrator):
     Attributes
     ----------
     thresholds_, values_ : lists of arrays
-        For each curve the calibration scores (at most 16 384) and the new scores there.
+        For each curve the calibration scores (at most 16,384) and the new scores there.
     coefficients_ : list of arrays of shape (n_knots,)
         Values of each spline at its knots.
 
     Notes
     -----
-    With scores s sorted, fractile t and gap D(t) = ∫₀ᵗ (hit − s), the spline v minimises ∫ (v − D)² and a score is
+    With scores s sorted, fractile t and gap D(t) = ∫₀ᵗ (hit − s), the spline v minimizes ∫ (v − D)² and a score is
     replaced by s + v′ at its fractile: the derivative of the cumulative hits is the probability of a hit [1]_. Between
     calibration scores the map is linear, outside it is held, then clipped to [0, 1]. Equal scores form one stretch
     of D and receive its mean slope, so rows in any order and integer weights give the same curve. The new top
     score stands (raised to 1/K if lower); the others are rescaled to the rest and capped just below it, the excess
     shared among those below the cap. The other targets are treated alike: what was ranked higher stays so.
+    The printed text fits the cumulative hits themselves; the authors' program fits their difference from the
+    cumulative score, as here, and only that gives the published numbers: on CIFAR-10 ResNet-110 a KS error of 0.64%
+    against 1.83% done literally.
     Cost: one sort of each repaired score.
 
     References
@@ -89,6 +97,7 @@ class SplineCalibration(Calibrator):
     preserves_argmax = True
     may_saturate = True
     default_loss = "brier"
+    view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "coefficients_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"interpolation": ("linear", "official")}
 
@@ -97,8 +106,15 @@ class SplineCalibration(Calibrator):
     coefficients_: list[Floats]
 
     def __init__(
-        self, *, n_knots: int = 6, target: str = "top-1", monotone: bool = False, keep_argmax: bool = True,
-        interpolation: str = "linear", space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        *,
+        n_knots: int = 6,
+        target: str = "top-1",
+        monotone: bool = False,
+        keep_argmax: bool = True,
+        interpolation: str = "linear",
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.n_knots = n_knots
         self.target = target
@@ -117,31 +133,48 @@ class SplineCalibration(Calibrator):
         super()._check_options(caller)
         if isinstance(self.n_knots, bool) or not isinstance(self.n_knots, int | np.integer) or self.n_knots < 2:
             raise input_error("n_knots", caller, "be a whole number of at least 2", repr(self.n_knots), "take 6 to 14")
+        if self.n_knots > MOST_KNOTS:
+            raise input_error("n_knots", caller, f"be at most {MOST_KNOTS:,}", repr(self.n_knots), "take 6 to 14")
         parse_target(self.target, caller)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         kind, r = parse_target(self.target, "SplineCalibration.fit")
         if r >= scores.n_classes + (kind == "top"):
             raise input_error(
-                "target", "SplineCalibration.fit", f"name a rank that {scores.n_classes} classes have",
-                repr(self.target), "lower the number",
+                "target",
+                "SplineCalibration.fit",
+                f"name a rank that {scores.n_classes} classes have",
+                repr(self.target),
+                "lower the number",
             )
         official = self.interpolation == "official"
         if official and not (weights == 1).all():
             raise input_error(
-                "sample_weight", "SplineCalibration.fit", "be left out with interpolation='official'", "weights",
+                "sample_weight",
+                "SplineCalibration.fit",
+                "be left out with interpolation='official'",
+                "weights",
                 "use interpolation='linear'",
             )
+
+        if not self._by_odds:
+            scores = scores.as_view("proba")
 
         def one(pair: tuple[Floats, Bools]) -> tuple[Floats, Floats, Floats]:
             if official:
                 return fit_published(*pair, self.n_knots)
-            return fit_curve(pool_ties(*pair, weights), self.n_knots, self.monotone)
+            table = pool_ties(*pair, weights)
+            return fit_curve(table, self.n_knots, self.monotone, sigmoid(table.first) if self._by_odds else None)
 
         curves = list(map_chunks(one, target_pairs(scores, codes, kind, r)))
         self.thresholds_ = [thresholds for thresholds, _, _ in curves]
         self.values_ = [values for _, values, _ in curves]
         self.coefficients_ = [coefficients for _, _, coefficients in curves]
+
+    @property
+    def _by_odds(self) -> bool:
+        """Whether curves run over log-odds: logits, and a score that is the probability of one class."""
+        return self.by_odds_ and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
 
     def recalibrate(self, scores: ArrayLike) -> Floats:
         """Map the repaired score alone, as the paper evaluates it.
@@ -162,11 +195,16 @@ class SplineCalibration(Calibrator):
         width = len(self.thresholds_)
         if array.ndim != (1 if width == 1 else 2) or (width > 1 and array.shape[1] != width):
             raise input_error(
-                "scores", caller, f"have shape (n, {width})" if width > 1 else "have shape (n,)",
-                f"shape {array.shape}", "pass the score that the target names",
+                "scores",
+                caller,
+                f"have shape (n, {width})" if width > 1 else "have shape (n,)",
+                f"shape {array.shape}",
+                "pass the score that the target names",
             )
         if not np.isfinite(array).all():
-            raise input_error("scores", caller, "be finite", "nan or infinity", "drop or mend the row")
+            raise input_error("scores", caller, "be finite", "nan or infinity", "drop or fix the row")
+        if self._by_odds:
+            array = logit(np.clip(array, 0.0, 1.0))
         graph = Graph()
         return graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
 
@@ -180,29 +218,32 @@ class SplineCalibration(Calibrator):
         kind, r = parse_target(self.target, "SplineCalibration")
         k, held = self.n_classes_, self.keep_argmax
         order = graph.order(x)
-        ranked = graph.take(x, order)
+        p = self._probabilities(graph, x)
+        scored, ranked = x if self._by_odds else p, graph.take(p, order)
+        by_rank = graph.take(scored, order)
         if kind == "top" and r > 1:
-            proposal = self._rank(graph, ranked, r)
+            proposal = self._rank(graph, ranked, self._curves(graph, graph.columns(by_rank, r - 1, r)), r)
         elif kind in ("top", "within"):
             inside, after = graph.columns(ranked, 0, r), graph.columns(ranked, r, k)
-            total = graph.maximum(self._curves(graph, graph.minimum(graph.sum(inside), 1.0)), r / k)
+            target = graph.columns(by_rank, 0, 1) if kind == "top" else graph.minimum(graph.sum(inside), 1.0)
+            total = graph.maximum(self._curves(graph, target), r / k)
             after = share(graph, after, 1.0 - total, k - r, cap=total * ((1.0 - 4 * MARGIN) / r) if held else None)
             inside = share(graph, inside, total, r, floor=graph.max(after) * (1.0 + MARGIN) if held and r > 1 else None)
             proposal = graph.concat([inside, after])
         else:
-            mapped = graph.take(self._curves(graph, x), order) if kind == "classwise" else self._curves(graph, ranked)
-            proposal = graph.normalise(graph.where(graph.sum(mapped) > 0.0, mapped, ranked))
+            mapped = self._curves(graph, scored if kind == "classwise" else by_rank)
+            mapped = graph.take(mapped, order) if kind == "classwise" else mapped
+            proposal = graph.normalize(graph.where(graph.sum(mapped) > 0.0, mapped, ranked))
             if held:
                 top = graph.maximum(graph.columns(proposal, 0, 1), 1.0 / k)
                 rest = share(graph, graph.columns(proposal, 1, k), 1.0 - top, k - 1, cap=top * (1.0 - MARGIN))
                 proposal = graph.concat([top, rest])
         return graph.take(proposal, graph.rank(x))
 
-    def _rank(self, graph: Graph, ranked: Node, r: int) -> Node:
+    def _rank(self, graph: Graph, ranked: Node, new: Node, r: int) -> Node:
         """Replace the r-th largest score (r > 1) and rescale the others; held, those before stay above it."""
         k, held = self.n_classes_, self.keep_argmax
-        before, at = graph.columns(ranked, 0, r - 1), graph.columns(ranked, r - 1, r)
-        new = self._curves(graph, at)
+        before = graph.columns(ranked, 0, r - 1)
         if held:
             new = graph.minimum(new, (1.0 - MARGIN) / r)
         floor = new * (1.0 + MARGIN) if held else None
@@ -218,13 +259,18 @@ class SplineCalibration(Calibrator):
 
 def parse_target(target: str, caller: str) -> tuple[str, int]:
     """Return the kind of target ("top", "within", "classwise", "all-ranks") and its rank r (1 if it has none)."""
+    if not isinstance(target, str):
+        raise input_error("target", caller, "be a word", repr(target), "use 'top-1'")
     if target in ("classwise", "all-ranks"):
         return target, 1
     kind, _, number = str(target).partition("-")
     if kind in ("top", "within") and number.isdecimal() and int(number) >= 1:
-        return kind, int(number)
+        return kind if int(number) > 1 else "top", int(number)
     raise input_error(
-        "target", caller, "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'", repr(target),
+        "target",
+        caller,
+        "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'",
+        repr(target),
         "take 'top-1'",
     )
 
@@ -255,9 +301,7 @@ def target_pairs(scores: Scores, codes: Ints, kind: str, r: int) -> list[tuple[F
     return [(np.minimum(ranked.sum(axis=1), 1.0), place < r)]
 
 
-def share(
-    graph: Graph, part: Node, total: Node, m: int, cap: Node | None = None, floor: Node | None = None
-) -> Node:
+def share(graph: Graph, part: Node, total: Node, m: int, cap: Node | None = None, floor: Node | None = None) -> Node:
     """Scale the m columns of each row to a given sum, none above `cap` or (columns from large to small) below `floor`.
 
     With a cap the entries are min(c, a·o_j). If the smallest i + 1 are free and the others at the cap, then

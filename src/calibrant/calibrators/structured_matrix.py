@@ -10,20 +10,22 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
 from calibrant.calibrators._increasing import Increasing, common_slope, fit_increasing, prior_precision
-from calibrant.calibrators._multinomial import Affine, Diagonal, minimise, one_blas_thread
-from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._multinomial import Affine, Diagonal, minimize, one_blas_thread
 from calibrant.calibrators._scores import Scores, View
-from calibrant.calibrators.order_preserving import describe_increasing
-from calibrant.core.links import log_softmax
+from calibrant.calibrators.order_preserving import describe_increasing, near_fit
+from calibrant.core.links import log_softmax, scaled_exp
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning, input_error
 
 #: Most classes for which entries off the diagonal are fitted.
 FULL_CLASSES = 200
 #: Most free numbers for which the evidence uses the exact Hessian.
 EXACT = 300
-#: Weight of the prior on each precision, as a share of the numbers it governs.
+#: Weight of the prior on each precision, as a fraction of the numbers it governs.
 PRIOR_SHARE = 0.1
 MAX_ROUNDS = 12
+#: The same from a fit to nearly the same rows.
+NEAR_ROUNDS = 2
 #: Order of the three groups of numbers.
 BIAS, DIAGONAL, OFF_DIAGONAL = 0, 1, 2
 
@@ -42,7 +44,7 @@ class StructuredMatrixScaling(Calibrator):
         Ridge precisions of biases, diagonal and off-diagonal entries (per sum of squares, against the summed
         negative log-likelihood). None: chosen by the evidence. A fitted ``precisions_`` can be passed on.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact zeros.
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact zeros.
     space : {"proba", "logit"}, default "proba"
         What X holds; logits are turned into log-probabilities.
     classes : array-like, optional
@@ -60,12 +62,12 @@ class StructuredMatrixScaling(Calibrator):
     Notes
     -----
     Two convex fits. First f together with class biases (see `OrderPreserving` for the spline), then, on
-    x = log softmax f(log p), W = I + D and b by minimising −Σ w log softmax(x + D(x − x̄) + b)_y +
+    x = log softmax f(log p), W = I + D and b by minimizing −Σ w log softmax(x + D(x − x̄) + b)_y +
     (λ_b‖b‖² + λ_d‖diag D‖² + λ_o‖off D‖²)/2 with Newton (conjugate gradients above 1000 numbers) to a gradient of 1e-6
     per row. The structure of the penalty follows [1]; there the precisions are fixed at 2K, 2K, 2K(K − 1) and the
-    start is temperature scaling with a uniform share. Here they follow the evidence (MacKay's steps [2]: effective
-    numbers over sum of squares, from the Hessian up to 300 numbers and a Kronecker factorisation beyond), with a
-    prior worth a tenth of the numbers centred at the rule of [1], times 5000/n below 5 000 rows. Above 200 classes
+    start is temperature scaling with a uniform weight. Here they follow the evidence (MacKay's steps [2]: effective
+    numbers over sum of squares, from the Hessian up to 300 numbers and a Kronecker factorization beyond), with a
+    prior worth a tenth of the numbers centered at the rule of [1], times 5000/n below 5,000 rows. Above 200 classes
     W is diagonal. Sample weights count as repeated rows. Cost O(n·K²) per product with the Hessian.
 
     References
@@ -94,8 +96,13 @@ class StructuredMatrixScaling(Calibrator):
     state: ClassVar[tuple[str, ...]] = ("knots_", "slopes_", "weight_", "bias_", "smoothness_", "precisions_")
 
     def __init__(
-        self, *, smoothness: float | None = None, penalty: tuple[float, float, float] | None = None,
-        floor: Floor = "fit", space: Space = "proba", classes: ArrayLike | None = None,
+        self,
+        *,
+        smoothness: float | None = None,
+        penalty: tuple[float, float, float] | None = None,
+        floor: Floor = "fit",
+        space: Space = "proba",
+        classes: ArrayLike | None = None,
     ) -> None:
         self.smoothness = smoothness
         self.penalty = penalty
@@ -111,30 +118,36 @@ class StructuredMatrixScaling(Calibrator):
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         if self.penalty is not None and not (np.shape(self.penalty) == (3,) and np.min(self.penalty) > 0):
             raise input_error(
-                "penalty", "StructuredMatrixScaling.fit", "be three positive numbers or None", repr(self.penalty),
+                "penalty",
+                "StructuredMatrixScaling.fit",
+                "be three positive numbers or None",
+                repr(self.penalty),
                 "leave it at None",
             )
         curve, _, self.smoothness_ = fit_increasing(
-            scores, codes, weights, biases=True, smoothness=self.smoothness,
+            scores,
+            codes,
+            weights,
+            biases=True,
+            smoothness=self.smoothness,
             bias_precision=None if self.penalty is None else float(self.penalty[BIAS]),
+            **({} if self._warm is None else near_fit(self._warm)),
         )
         self.knots_, self.slopes_ = curve.knots, curve.slopes
         with one_blas_thread():
             x = np.empty((scores.n, scores.n_classes))
             for rows in scores.chunks():
                 x[rows] = log_softmax(curve(scores.block(rows)))
-            self.weight_, self.bias_, self.precisions_ = fit_structured(x, codes, weights, self.penalty)
+            self.weight_, self.bias_, self.precisions_ = fit_structured(x, codes, weights, self.penalty, self._warm)
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
-        """Compare floors by temperature scaling: the rest is for what a floor cannot mend."""
+        """Compare floors by temperature scaling: the rest is for what a floor cannot fix."""
         self.knots_ = np.array([-1.0, 0.0])
         self.slopes_ = np.full(2, common_slope(scores, codes, weights))
         self.weight_, self.bias_ = np.eye(scores.n_classes), np.zeros(scores.n_classes)
 
     def _predict(self, x: Floats) -> Floats:
-        z = log_softmax(Increasing(self.knots_, self.slopes_)(x)) @ self.weight_.T + self.bias_
-        z -= z.max(axis=1, keepdims=True)
-        return np.exp(z, out=z)
+        return scaled_exp(log_softmax(Increasing(self.knots_, self.slopes_)(x)) @ self.weight_.T + self.bias_)
 
     def _map(self, graph: Graph, x: Node) -> Node:
         base = graph.log_softmax(describe_increasing(graph, x, self.knots_, self.slopes_))
@@ -151,35 +164,47 @@ class Shrunk(Affine):
 
 
 def fit_structured(
-    x: Floats, codes: Ints, weights: Floats, penalty: tuple[float, float, float] | None
+    x: Floats,
+    codes: Ints,
+    weights: Floats,
+    penalty: tuple[float, float, float] | None,
+    warm: StructuredMatrixScaling | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return W, b and the three precisions for base log-probabilities `x`."""
+    """Return W, b and the three precisions for base log-probabilities `x`; `warm` is a fit to similar rows."""
     k, total = x.shape[1], float(weights.sum())
     full = k <= FULL_CLASSES
     mean = weights @ x / total
     x -= mean
     rule = prior_precision(k, total) * np.array([1.0, 1.0, max(k - 1.0, 1.0)])  # [1]: 2K, 2K, 2K(K − 1) on the sum
     precisions = rule if penalty is None else np.asarray(penalty, dtype=np.float64)
+    if warm is not None and penalty is None:
+        precisions = warm.precisions_
     if full:
-        centre = np.concatenate([np.eye(k), mean[:, None]], axis=1)
-        problem: Affine | Diagonal = Shrunk(x, codes, weights, _spread(precisions, k, full) / (2 * total), centre)
+        center = np.concatenate([np.eye(k), mean[:, None]], axis=1)
+        problem: Affine | Diagonal = Shrunk(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
     else:
-        centre = np.stack([np.ones(k), mean])
-        problem = Diagonal(x, codes, weights, _spread(precisions, k, full) / (2 * total), centre)
-    theta = centre
+        center = np.stack([np.ones(k), mean])
+        problem = Diagonal(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
+    theta = center
+    if warm is not None:
+        bias = warm.bias_ + warm.weight_ @ mean
+        theta = (
+            np.concatenate([warm.weight_, bias[:, None]], axis=1) if full else np.stack([np.diag(warm.weight_), bias])
+        )
     if penalty is None:
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_ROUNDS if warm is None else NEAR_ROUNDS):
             theta = _newton_step(problem, theta)
-            new = _evidence_step(problem, theta - centre, precisions, rule, total)
+            new = _evidence_step(problem, theta - center, precisions, rule, total)
             change = float(np.abs(np.log(new / precisions)).max())
             precisions = new
             problem.penalty = _spread(precisions, k, full) / (2 * total)
             if change < 0.05:
                 break
-    theta, _, converged = minimise(problem, theta, tolerance=1e-6)
+    theta, _, converged = minimize(problem, theta, tolerance=1e-6 if warm is None else 1e-5)
     if not converged:
-        warnings.warn("structured matrix: the gradient did not fall below 1e-6 per row.", ConvergenceWarning,
-                      stacklevel=5)
+        warnings.warn(
+            "structured matrix: the gradient did not fall below 1e-6 per row.", ConvergenceWarning, stacklevel=5
+        )
     if full:
         weight, shift = theta[:, :k], theta[:, k]
     else:
@@ -219,8 +244,11 @@ def _evidence_step(problem: Affine | Diagonal, off: Floats, precisions: Floats, 
         squares = np.array([off[:, k] @ off[:, k], diagonal @ diagonal, 0.0])
         squares[OFF_DIAGONAL] = float((off * off).sum()) - squares.sum()
         count = np.array([k, k, k * (k - 1.0)])
-        used = _exact_freedom(problem, precisions, total) if off.size <= EXACT else _factored_freedom(
-            problem, precisions, total)
+        used = (
+            _exact_freedom(problem, precisions, total)
+            if off.size <= EXACT
+            else _factored_freedom(problem, precisions, total)
+        )
     else:
         squares = np.array([off[1] @ off[1], off[0] @ off[0], 0.0])
         count = np.array([k, k, 0.0])
@@ -253,7 +281,10 @@ def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floa
     scales = np.diag(np.einsum("ij,ij->j", scaled, x * share[:, None])) - (scaled * share[:, None]).T @ scaled
     eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
     product = np.outer(eigen[0], eigen[2])
-    return np.array([
-        (eigen[0] / (eigen[0] + precisions[BIAS])).sum(), (eigen[1] / (eigen[1] + precisions[DIAGONAL])).sum(),
-        (product / (product + precisions[OFF_DIAGONAL])).sum() * (problem.k - 1) / problem.k,
-    ])
+    return np.array(
+        [
+            (eigen[0] / (eigen[0] + precisions[BIAS])).sum(),
+            (eigen[1] / (eigen[1] + precisions[DIAGONAL])).sum(),
+            (product / (product + precisions[OFF_DIAGONAL])).sum() * (problem.k - 1) / problem.k,
+        ]
+    )

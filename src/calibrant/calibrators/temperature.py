@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -11,9 +12,15 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators import _newton
 from calibrant.calibrators._base import Calibrator, Floor
-from calibrant.calibrators._program import Graph, Node
 from calibrant.calibrators._scores import Scores, View
+from calibrant.core.links import scaled_exp
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning
+
+#: Scores further apart than this are scaled before the fit.
+LARGEST = 1e100
+#: Bound of β below which scores are so large that β = 1 says nothing: they differ by ten thousand and more.
+TOO_SHARP = 1e2
 
 
 def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> float:
@@ -27,16 +34,21 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     if width == 0:
         warnings.warn(
             "temperature: all scores of every row are equal, so no temperature is determined; T = 1 is kept.",
-            ConvergenceWarning, stacklevel=4,
+            ConvergenceWarning,
+            stacklevel=4,
         )
         return 1.0
+    if width > LARGEST:  # squares of such scores overflow
+        small = replace(scores, matrix=scores.matrix / width)
+        return width * fit_temperature(small, codes, weights, loss)
     smooth = 0.0
     if separable:  # the optimum is T = 0; one doubtful row in n + 2 (Platt's targets) keeps it finite
         smooth = 1.0 / (total + 2.0)
         warnings.warn(
             "temperature: every row is right, so the best T is 0; smoothed labels (one row in n + 2) gave a finite T. "
             "Use more calibration rows.",
-            ConvergenceWarning, stacklevel=4,
+            ConvergenceWarning,
+            stacklevel=4,
         )
     low, high = 1e-3 / width, 1e6 / width
     float32 = scores.matrix.dtype == np.float32
@@ -44,31 +56,38 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     own = bool(fused) and float32 and scores.space == "logit"  # the compiled pass widens values one by one
     sums = partial(_newton.total_sums, fused or kernel, single=own)
     whole = partial(sums, scores, codes, weights, smooth)
+    single = loss == "nll" and not fused and width < _newton.SINGLE_WIDTH  # a few digits are enough for a start
     if scores.n > 2 * _newton.SAMPLE:
         some = slice(None, None, scores.n // _newton.SAMPLE)
-        sample = partial(sums, scores.rows(some), codes[some], weights[some], smooth)
+        sample = partial(sums, scores.rows(some), codes[some], weights[some], smooth, single=single or own)
         start = _newton.solve(sample, _first_guess(sample, loss, low, high), low, high, _newton.SAMPLE_TOLERANCE)[0]
         start = min(max(start, 1e2 * low), 1e-2 * high)
-        if loss == "nll" and float32 and not fused:
-            start = _newton.solve(partial(whole, single=True), start, low, high, _newton.SINGLE_TOLERANCE)[0]
-            start = min(max(start, 1e2 * low), 1e-2 * high)
     else:
         start = _first_guess(whole, loss, low, high)
+    if single and scores.matrix.size > _newton.SINGLE_SCORES:
+        start = _newton.solve(partial(whole, single=True), start, low, high, _newton.SINGLE_TOLERANCE)[0]
+        start = min(max(start, 1e2 * low), 1e-2 * high)
     beta, inside = _newton.solve(whole, start, low, high)
     if not inside:
         warnings.warn(
             "temperature: the scores say nothing about the labels, so the best T is infinite; "
             f"T = {1 / beta:.3g} is used. Check that columns and labels match.",
-            ConvergenceWarning, stacklevel=4,
+            ConvergenceWarning,
+            stacklevel=4,
         )
     return 1.0 / beta
 
 
 def _first_guess(sums: partial[_newton.Sums], loss: str, low: float, high: float) -> float:
-    """Start at 1 for the convex loss; the squared error may have more than one valley, so look first."""
+    """Start at 1 for the convex loss; the squared error may have more than one valley, so look first.
+
+    Where 1 is far too sharp for scores of this size, the whole range between the bounds is looked at.
+    """
     if loss == "nll":
         return 1.0
-    grid = [beta for beta in 2.0 ** np.arange(-6.0, 7.0) if low < beta < high] or [1.0]
+    grid = [beta for beta in 2.0 ** np.arange(-6.0, 7.0) if low < beta < high]
+    if high < TOO_SHARP:
+        grid = list(np.geomspace(10 * low, high / 10, 24))
     return float(min(grid, key=lambda beta: sums(beta).loss))
 
 
@@ -76,14 +95,14 @@ class TemperatureScaling(Calibrator):
     """Divide all logits by one temperature: softmax(z/T).
 
     The first thing to try for neural networks: one parameter, cannot overfit, keeps every ranking.
-    It cannot mend errors that differ between classes or between low and high confidence.
+    It cannot fix errors that differ between classes or between low and high confidence.
 
     Parameters
     ----------
     loss : {"nll", "brier"}, default "nll"
-        What T minimises on the calibration set; both are proper.
+        What T minimizes on the calibration set; both are proper.
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
@@ -93,15 +112,15 @@ class TemperatureScaling(Calibrator):
     Attributes
     ----------
     temperature_ : float
-        T; above 1 the model was over-confident.
+        T; above 1 the model was overconfident.
 
     Notes
     -----
     T is found as β = 1/T: the negative log-likelihood Σ log Σ_k exp(βz_k) − βz_y is convex in β, with
     slope E_q[z] − z_y and curvature Var_q[z], q = softmax(βz). Safeguarded Newton until a float64 step
     moves β by less than 1e-7 of itself (what is left is of the order of its square), one fused pass
-    over the matrix per step, in cache-sized blocks on all cores; above 4 096 rows a strided sample, and
-    for float32 input passes in single precision, give the start. The squared error need not be convex in β;
+    over the matrix per step, in cache-sized blocks on all cores; a strided sample above 4,096 rows, and
+    passes in single precision above 16,384 scores, give the start. The squared error need not be convex in β;
     a coarse grid finds its valley first. If every row is right (T → 0) the labels are smoothed by one
     row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
     bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
@@ -130,11 +149,16 @@ class TemperatureScaling(Calibrator):
     preserves_order = True
     injective = True
     view: ClassVar[View] = "logit"
+    largest_logit: ClassVar[float] = float(np.finfo(np.float64).max) / 4  # one number scales: nothing is squared
     state: ClassVar[tuple[str, ...]] = ("temperature_",)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("nll", "brier")}
 
     def __init__(
-        self, *, loss: Literal["nll", "brier"] = "nll", floor: Floor = "fit", space: Space = "proba",
+        self,
+        *,
+        loss: Literal["nll", "brier"] = "nll",
+        floor: Floor = "fit",
+        space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
         self.loss = loss
@@ -151,9 +175,9 @@ class TemperatureScaling(Calibrator):
         self.temperature_ = fit_temperature(scores, codes, weights, self.loss)
 
     def _predict(self, x: Floats) -> Floats:
-        z = x * (1.0 / self.temperature_)  # [1] eq. (9); rows are divided by their sum by the caller
-        z -= z.max(axis=1, keepdims=True)
-        return np.exp(z, out=z)
+        below = x - x.max(axis=1, keepdims=True)  # before the scaling, which may overflow
+        with np.errstate(over="ignore"):
+            return scaled_exp(below * (1.0 / self.temperature_))  # [1] eq. (9); rows are normalized by the caller
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return graph.softmax(x * (1.0 / self.temperature_))
+        return graph.softmax((x - graph.max(x)) * (1.0 / self.temperature_))

@@ -10,9 +10,10 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator, Floor
-from calibrant.calibrators._multinomial import Diagonal, minimise, one_blas_thread
-from calibrant.calibrators._program import Graph, Node
+from calibrant.calibrators._multinomial import WARM_TOLERANCE, Diagonal, minimize, one_blas_thread, score_unit
 from calibrant.calibrators._scores import Scores, View
+from calibrant.core.links import scaled_exp
+from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning
 
 
@@ -25,7 +26,7 @@ class VectorScaling(Calibrator):
     Parameters
     ----------
     floor : "fit", float or None, default "fit"
-        Uniform share mixed in before the logarithm when the calibration probabilities hold exact
+        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
         zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
@@ -39,7 +40,7 @@ class VectorScaling(Calibrator):
 
     Notes
     -----
-    Minimises the mean negative log-likelihood + ‖(a, b) − (1, 0)‖²/n², n the sum of weights: the ridge
+    Minimizes the mean negative log-likelihood + ‖(a, b) − (1, 0)‖²/n², n the sum of weights: the ridge
     picks one of the equivalent shifts, keeps absent and separable classes finite and vanishes with n.
     The problem is convex; Newton (conjugate gradients above 250 classes) from the identity until
     every entry of the gradient is below 1e-8. Cost O(n·K²) per step.
@@ -66,9 +67,7 @@ class VectorScaling(Calibrator):
     view: ClassVar[View] = "logit"
     state: ClassVar[tuple[str, ...]] = ("scale_", "shift_")
 
-    def __init__(
-        self, *, floor: Floor = "fit", space: Space = "proba", classes: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, *, floor: Floor = "fit", space: Space = "proba", classes: ArrayLike | None = None) -> None:
         self.floor = floor
         self.space = space
         self.classes = classes
@@ -82,16 +81,20 @@ class VectorScaling(Calibrator):
         k = scores.n_classes
         start = np.stack([np.ones(k), np.zeros(k)])
         ridge = np.full((2, k), float(weights.sum()) ** -2)
-        problem = Diagonal(scores.values(), codes, weights, ridge, start)
+        x = scores.values()
+        unit = score_unit(x)
+        problem = Diagonal(x if unit == 1 else x / unit, codes, weights, ridge, start)
         with one_blas_thread() if k <= 100 else nullcontext():
-            theta, _, converged = minimise(problem, start)
+            if self._warm is None:
+                theta, _, converged = minimize(problem, start)
+            else:
+                begin = np.stack([self._warm.scale_ * unit, self._warm.shift_])
+                theta, _, converged = minimize(problem, begin, WARM_TOLERANCE)
         warn_if_doubtful("vector scaling", converged, problem.q, codes)
-        self.scale_, self.shift_ = theta[0].copy(), theta[1].copy()
+        self.scale_, self.shift_ = theta[0] / unit, theta[1].copy()
 
     def _predict(self, x: Floats) -> Floats:
-        z = x * self.scale_ + self.shift_
-        z -= z.max(axis=1, keepdims=True)
-        return np.asarray(np.exp(z, out=z))
+        return scaled_exp(x * self.scale_ + self.shift_)
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return graph.softmax(x * self.scale_ + self.shift_)
@@ -102,11 +105,13 @@ def warn_if_doubtful(method: str, converged: bool, q: Floats, codes: Ints) -> No
     if not converged:
         warnings.warn(
             f"{method}: the solver stopped before its gradient tolerance; the map may be slightly off its optimum.",
-            ConvergenceWarning, stacklevel=4,
+            ConvergenceWarning,
+            stacklevel=4,
         )
     elif (q.argmax(axis=1) == codes).all():
         warnings.warn(
             f"{method}: the fitted map gets every calibration row right, so the likelihood has no finite optimum; "
             "a ridge of 1/n² keeps the map finite. Use more calibration rows or a method with fewer parameters.",
-            ConvergenceWarning, stacklevel=4,
+            ConvergenceWarning,
+            stacklevel=4,
         )

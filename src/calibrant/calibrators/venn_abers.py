@@ -8,7 +8,8 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._scores import Scores, check_scores
+from calibrant.calibrators._scores import Scores, View, check_scores
+from calibrant.core.links import sigmoid
 from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
 
@@ -66,7 +67,7 @@ class VennAbers(Calibrator):
 
     The pair (p₀, p₁) of `predict_interval` contains a perfectly calibrated probability whatever the distribution,
     for two classes and exchangeable rows; its width tells how little the calibration rows say. With more than two
-    classes each class is treated against the rest and the guarantee is lost in the normalisation.
+    classes each class is treated against the rest and the guarantee is lost in the normalization.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class VennAbers(Calibrator):
     Notes
     -----
     Inductive Venn–Abers [1]: p₁(s) is the value at s of the isotonic regression of the calibration rows and the pair
-    (s, 1), p₀(s) the same with (s, 0). The single probability is p = p₁ / (1 − p₀ + p₁), which minimises the largest
+    (s, 1), p₀(s) the same with (s, 0). The single probability is p = p₁ / (1 − p₀ + p₁), which minimizes the largest
     regret in log loss [1, Sec. 4]; with K > 2, p_k / Σ p. Both curves are step functions found once, in O(n log n)
     for the sort and O(n) for the walk, per class; a query is two binary searches. Never 0 or 1. With two classes
     class 1 is fitted. Weights count as repeated rows; the new row has weight 1.
@@ -113,6 +114,7 @@ class VennAbers(Calibrator):
         "Not with many classes or when ties between probabilities hurt: it is a step function."
     )
     exports: ClassVar[tuple[str, ...]] = ()
+    view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("scores_", "lower_", "upper_")
 
     scores_: list[Floats]
@@ -141,6 +143,8 @@ class VennAbers(Calibrator):
         self.upper_ = [upper for _, _, upper in fitted]
 
     def _interval(self, x: Floats) -> tuple[Floats, Floats]:
+        if self.space == "logit" and not self.by_odds_:  # an artifact of version 0.1
+            x = sigmoid(x)
         lower, upper = np.empty_like(x), np.empty_like(x)
         columns = [1] if self.n_classes_ == 2 else range(self.n_classes_)
         for curve, k in enumerate(columns):
@@ -155,7 +159,7 @@ class VennAbers(Calibrator):
         return np.asarray(upper / (1 - lower + upper))  # [1] Sec. 4: the log-loss minimax of the pair
 
     def predict_interval(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Return p₀ and p₁ of every class, each of shape (n, K), before any normalisation.
+        """Return p₀ and p₁ of every class, each of shape (n, K), before any normalization.
 
         Parameters
         ----------

@@ -1,128 +1,131 @@
-"""Options that several commands share, and how their answers are written."""
+"""Options that several commands share, under the names of the library's own arguments."""
 
 from __future__ import annotations
 
-import json
-import math
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
-from calibrant.engines.files import Layout
+from calibrant.cli._text import emit, emit_json, terminal_width
+from calibrant.io.layout import Layout
+
+__all__ = [
+    "bins_option", "emit", "emit_json", "engine_options", "file_options", "join", "json_option", "layout_of",
+    "level_option", "metric_options", "regression_options", "rejection_options", "terminal_width",
+    "tolerance_option", "weight_kind_option", "words"
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[F], F]
 
-_ASCII = str.maketrans(
-    {
-        "→": ">",
-        "·": "|",
-        "±": "+",
-        "–": "-",
-        "−": "-",
-        "₁": "1",
-        "₂": "2",
-        "²": "2",
-        "√": "sqrt ",
-        "≥": ">=",
-        "≤": "<=",
-        "…": "...",
-        "■": "#",
-        "█": "#",
-        "Σ": "sum",
-        "’": "'",
-    }
+
+def _several(*options: Any) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+#: Where things are in a file.
+file_options = _several(
+    click.option(
+        "--proba",
+        multiple=True,
+        metavar="NAME",
+        help="Column, array or pattern of the probabilities, e.g. 'prob_*' or cat,dog,bird (repeat).",
+    ),
+    click.option("--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."),
+    click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies)."),
+    click.option(
+        "--space", type=click.Choice(["proba", "logit"]), help="What the scores are, if the names do not say."
+    ),
+    click.option("--positive", metavar="LABEL", help="Of two labels the one that the score speaks of."),
+    click.option("--percent", is_flag=True, help="The scores are percentages, 0 to 100."),
+    click.option("--confidence", metavar="NAME", help="Column of the confidence in the top label."),
+    click.option("--correct", metavar="NAME", help="Column that says whether the top label was right."),
+    click.option("--part", metavar="NAME", help="Suffix of the arrays to use: cal, test, …"),
+    click.option("--normalize", is_flag=True, help="Rescale rows to sum 1 (decimals rounded in a file)."),
+    click.option(
+        "--input-format",
+        type=click.Choice(["csv", "tsv", "parquet", "arrow", "jsonl", "json", "eval", "npz", "npy"]),
+        help="Format when the suffix does not say (standard input: csv).",
+    ),
 )
+#: Which engine works through tables larger than memory.
+engine_options = _several(
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "polars", "duckdb", "spark"]),
+        help="Work on files larger than memory; FILE may be a pattern or a directory (auto: Polars).",
+    ),
+    click.option("--master", metavar="URL", help="Spark master.  [default: local[*]]"),
+)
+#: What becomes of rows and files that cannot be used.
+rejection_options = _several(
+    click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range (engines)."),
+    click.option("--max-rejected", metavar="SHARE", help="Fail when more rows than 1% (say) cannot be used (engines)."),
+    click.option("--skip-bad-files", is_flag=True, help="Count and leave out files that cannot be read (engines)."),
+)
+#: Names of means and variances.
+regression_options = _several(
+    click.option("--mean", metavar="NAME", help="Column of predicted means (regression)."),
+    click.option("--variance", metavar="NAME", help="Column of predicted variances (regression)."),
+    click.option("--std", metavar="NAME", help="Column of predicted standard deviations (regression)."),
+)
+#: Metrics by name; --measure is their name in version 0.1.
+metric_options = _several(
+    click.option(
+        "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Metric to show (repeat; 'all' for every one)."
+    ),
+    click.option("--measure", "measures", multiple=True, metavar="NAME", hidden=True, help="The old name of --metric."),
+)
+bins_option = click.option("--bins", "n_bins", type=click.IntRange(1), help="Number of bins.  [default: 15]")
+level_option = click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Level of the intervals.",
+)
+tolerance_option = click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.02,
+    show_default=True,
+    help="How far predicted and observed frequency may differ and still count as calibrated.",
+)
+weight_kind_option = click.option(
+    "--weight-kind",
+    type=click.Choice(["frequency", "importance"]),
+    help="What weights are: counts of rows, or how much each row matters.  [default: counts if whole]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
-def file_options(command: F) -> F:
-    """Add the options that say where things are in a file."""
-    for option in reversed(
-        [
-            click.option(
-                "--proba", metavar="NAME", help="Column pattern or array of the probabilities, e.g. 'prob_*'."
-            ),
-            click.option(
-                "--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."
-            ),
-            click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies)."),
-            click.option(
-                "--space", type=click.Choice(["proba", "logit"]), help="What the scores are, if the names do not say."
-            ),
-            click.option("--part", metavar="NAME", help="Suffix of the arrays to use: cal, test, …"),
-            click.option("--normalize", is_flag=True, help="Rescale rows to sum 1 (decimals rounded in a file)."),
-            click.option(
-                "--input-format",
-                type=click.Choice(["csv", "tsv", "parquet", "arrow", "jsonl", "npz", "npy"]),
-                help="Format when the suffix does not say (standard input: csv).",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+def words(given: Iterable[str]) -> list[str]:
+    """Return names of repeated options, each of which may hold several with commas between."""
+    return [name.strip() for item in given for name in item.split(",") if name.strip()]
 
 
-def engine_options(command: F) -> F:
-    """Add the options that say which engine works through tables larger than memory."""
-    for option in reversed(
-        [
-            click.option(
-                "--engine",
-                type=click.Choice(["auto", "polars", "duckdb", "spark"]),
-                help="Work on files larger than memory; FILE may be a pattern or a directory (auto: Polars).",
-            ),
-            click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master."),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def regression_options(command: F) -> F:
-    """Add the options that name means and variances."""
-    variance = click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
-    return click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")(variance(command))
+def join(options: dict[str, Any]) -> dict[str, Any]:
+    """Put options into the form the library takes: no empty tuples, metrics under one name."""
+    if "proba" in options:
+        options["proba"] = options["proba"] or None
+    if "metrics" in options:
+        options["metrics"] = words((*options.pop("metrics"), *options.pop("measures", ()))) or None
+        if options["metrics"] == ["all"]:
+            options["metrics"] = "all"
+    if "seed" in options:
+        options["rng"] = options.pop("seed")
+    return options
 
 
 def layout_of(options: dict[str, Any], **more: Any) -> Layout:
     """Take the file options out of a command's options."""
-    names = ("proba", "label", "weight", "space", "part", "mean", "variance")
-    return Layout(**{name: options.pop(name) for name in names if name in options}, **more)
-
-
-def jsonable(value: Any) -> Any:
-    """Replace infinite and undefined numbers by strings, so that the output is valid JSON always."""
-    if isinstance(value, dict):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
-
-
-def emit_json(document: dict[str, Any]) -> None:
-    """Write one JSON document to standard output."""
-    click.echo(json.dumps(jsonable(document), ensure_ascii=True))
-
-
-def emit(text: str, *, err: bool = False) -> None:
-    """Write text, in plain ASCII when the terminal cannot show more."""
-    stream = sys.stderr if err else sys.stdout
-    try:
-        text.encode(stream.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
-    click.echo(text, err=err)
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal, None when the output goes elsewhere."""
-    if not sys.stdout.isatty():
-        return None
-    import shutil
-
-    return max(80, shutil.get_terminal_size().columns)
+    every = ("proba", "label", "weight", "space", "part", "mean", "variance", "std")
+    names = (*every, "positive", "percent", "confidence", "correct")
+    found = {name: options.pop(name) for name in names if name in options}
+    return Layout(**found | {"proba": found.get("proba") or None}, **more)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, file_options, layout_of
+from calibrant.cli._options import (
+    bins_option,
+    emit,
+    emit_json,
+    engine_options,
+    file_options,
+    join,
+    json_option,
+    regression_options,
+    rejection_options,
+    weight_kind_option,
+)
+from calibrant.cli._progress import progress
+from calibrant.cli._text import colored
+
+#: What an undecided limit does to the gate (`calibrant.inference.limits`, which loads only when it runs).
+UNDECIDED = ("point", "pass", "fail")
 
 
 @click.command(
@@ -16,37 +31,64 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
     "calibrant check preds.csv --min-pvalue 0.01 --by country · calibrant check preds.npz --config gate.toml --json",
 )
 @click.argument("file", type=click.Path())
-@click.option("--max", "most", multiple=True, metavar="NAME=VALUE", help="Largest value allowed (repeat for more).")
-@click.option("--min", "least", multiple=True, metavar="NAME=VALUE", help="Smallest value allowed (repeat for more).")
-@click.option("--min-pvalue", "pvalues", multiple=True, metavar="[NAME=]VALUE",
-              help="Smallest p-value allowed: of the top-label KS test, or of a measure.")
+@click.option(
+    "--max", "max_values", multiple=True, metavar="NAME=VALUE", help="Largest value allowed (repeat for more)."
+)
+@click.option(
+    "--min", "min_values", multiple=True, metavar="NAME=VALUE", help="Smallest value allowed (repeat for more)."
+)
+@click.option(
+    "--min-pvalue",
+    "min_pvalues",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="Smallest p-value allowed: of the top-label KS test, or of a metric.",
+)
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file with tables [max], [min], [min-pvalue].")
-@click.option("--bins", "n_bins", type=click.IntRange(1), default=15, show_default=True, help="Number of bins.")
+@click.option(
+    "--undecided",
+    type=click.Choice(UNDECIDED),
+    default="point",
+    show_default=True,
+    help="Where the interval holds the limit: the value decides, the limit counts as kept, or as broken.",
+)
+@bins_option
+@click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row.")
+@weight_kind_option
 @click.option("--by", metavar="COLUMN", help="Every slice must pass as well (comma-separated columns).")
-@click.option("--resamples", "n_resamples", type=click.IntRange(1), default=1000, show_default=True,
-              help="Label resamplings behind a p-value.")
+@engine_options
+@rejection_options
+@click.option(
+    "--resamples",
+    "n_resamples",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Label resamplings behind a p-value.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @file_options
-def command(file: str, *, as_json: bool, most: tuple[str, ...], least: tuple[str, ...], pvalues: tuple[str, ...],
-            config: str | None, **options: Any) -> None:
+@regression_options
+def command(file: str, *, as_json: bool, config: str | None, **options: Any) -> None:
     """Gate: exit 0 when FILE keeps every limit, 3 when it does not, with a table of what failed.
 
-    A limit itself is allowed. With --config, limits on the command line win.
+    Within a limit: the whole 95% interval is. Beyond it: the whole interval is. Else undecided: the rows needed are
+    named, and --undecided says what follows. A limit itself is allowed; 5% is 0.05. Limits given here win over a file.
     """
-    from calibrant.engines.gating import Limits, check_file
-    from calibrant.errors import InputError
+    from calibrant.cli._errors import usage
+    from calibrant.workflows.check import Limits, check
 
-    try:
-        limits = Limits.read(Path(config)) if config else Limits()
-        limits = limits.with_words(most, least, pvalues)
-    except InputError as error:
-        raise click.UsageError(str(error)) from error
-    layout = layout_of(options)
-    gate = check_file(file, limits, layout, **options)
+    options = join(options)
+    given = [options.pop(name) for name in ("max_values", "min_values", "min_pvalues")]
+    with usage(command):
+        limits = (Limits.read(config) if config else Limits()).with_words(*given)
+    chosen: dict[str, Any] = {"max_values": limits.most, "min_values": limits.least, "min_pvalues": limits.pvalues}
+    with progress("checking", after=2.0):
+        gate = check(file, **chosen, **options)
     if as_json:
         emit_json(gate.to_dict())
     else:
-        emit(str(gate))
+        emit(colored(str(gate)))
     if not gate.passed:
         raise SystemExit(3)

@@ -10,16 +10,22 @@ from calibrant.cli._options import emit, emit_json, terminal_width
 
 
 @click.command("demo", epilog="Example: calibrant demo -o demo && calibrant evaluate demo/network.npz")
-@click.option("-o", "--output", type=click.Path(file_okay=False), default="calibrant-demo", show_default=True,
-              help="Folder for the predictions, calibrators and reports.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False),
+    default="calibrant-demo",
+    show_default=True,
+    help="Folder for the predictions, calibrators and reports.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of training and resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(output: str, seed: int, *, as_json: bool) -> None:
     """Judge two classifiers of handwritten digits, repair them, prove the gain, write report.html.
 
-    An over-confident network and an under-confident forest, trained here and now; offline, under a minute.
+    An overconfident network and an underconfident forest, trained here and now; offline, under a minute.
     """
-    from calibrant.studies.demo import has_fashion, run_demo
+    from calibrant.studies.demo import run_demo
 
     chapters = run_demo(output, seed=seed, tell=lambda text: emit(text, err=True))
     if as_json:
@@ -31,16 +37,14 @@ def command(output: str, seed: int, *, as_json: bool) -> None:
         f"The same with your own predictions: calibrant evaluate preds.csv · calibrant fit cal.csv -o cal.json · "
         f"calibrant apply cal.json preds.csv -o repaired.csv. Open {chapters[0].files[-1]} in a browser."
     )
-    if has_fashion():
-        emit("Fashion-MNIST is installed: calibrant train --data fashion-mnist judges Bayesian networks on it.")
 
 
 def _story(chapter: Any, folder: str) -> list[str]:
     from calibrant.inference.wording import evaluation_text
 
     name = f"{folder}/{chapter.name}"
-    league = chapter.calibrator.league_
-    rows = [f"  {m:<22} {g:+.4f}" for m, g in league.select("method", "gain").head(4).iter_rows()]
+    compared = chapter.calibrator.cv_results_
+    rows = [f"  {m:<22} {g:+.4f}" for m, g in compared.select("method", "gain").head(4).iter_rows()]
     return [
         f"━━ The {chapter.name} " + "━" * 50,
         f"$ calibrant evaluate {name}.npz",

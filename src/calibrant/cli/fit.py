@@ -6,8 +6,37 @@ from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, engine_options, file_options, layout_of, regression_options
+from calibrant.cli._options import (
+    emit,
+    emit_json,
+    engine_options,
+    file_options,
+    join,
+    json_option,
+    regression_options,
+    rejection_options,
+    weight_kind_option,
+)
 from calibrant.cli._progress import progress
+from calibrant.cli._text import colored
+
+#: Scores that decide between maps of means and variances; naming them here spares --help scikit-learn.
+REGRESSION = ("dss", "crps")
+
+
+class Criterion(click.Choice):  # type: ignore[type-arg]  # generic only in newer versions
+    """One of the proper scores in the registry, asked for when it is needed."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Names of the scores."""
+        from calibrant.metrics.recipes import criteria
+
+        return (*criteria(), *REGRESSION)
+
+    @choices.setter
+    def choices(self, _: object) -> None:
+        """Take no list: the registry has it."""
 
 
 @click.command(
@@ -17,55 +46,91 @@ from calibrant.cli._progress import progress
     "calibrant fit 'logs/*.parquet' --method temperature -o cal.json",
 )
 @click.argument("file", type=click.Path())
-@click.option("--method", default="auto", show_default=True, metavar="NAME",
-              help="Short name of a method (calibrant explain lists them); auto tries many and pools the best.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), default="cal.json", show_default=True,
-              help="Where to write the calibrator.")
-@click.option("--criterion", type=click.Choice(["nll", "brier", "spherical", "rps"]), default="nll", show_default=True,
-              help="Proper score that decides.")
+@click.option(
+    "--method",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="Short name of a method (calibrant explain lists them); auto tries many and pools the best.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    default="cal.json",
+    show_default=True,
+    help="Where to write the calibrator.",
+)
+@click.option(
+    "--criterion",
+    type=Criterion(()),
+    help="Proper score that decides.  [default: nll; for means and variances dss]",
+)
 @click.option("--preserve", type=click.Choice(["argmax", "order"]), help="Keep the predicted class, or every ranking.")
-@click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Method in the league (repeat).")
-@click.option("--max-seconds", "max_fit_seconds", type=click.FloatRange(0, min_open=True),
-              help="Leave out methods that would take longer together.")
+@click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Method to compare (repeat).")
+@click.option(
+    "--max-seconds",
+    "max_fit_seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Leave out methods that would take longer together.",
+)
 @click.option("--fast", is_flag=True, help="Fewer methods and folds: about a tenth of the time.")
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Fit on the rest of the rows and prove the gain on this share of them, e.g. 0.3.",
+)
+@weight_kind_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the folds, and of a sample.")
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@rejection_options
+@json_option
 @file_options
 @regression_options
-def command(file: str, *, output: str, method: str, as_json: bool, seed: int, **options: Any) -> None:
+def command(file: str, *, output: str, method: str, as_json: bool, **options: Any) -> None:
     """Fit a calibrator on the calibration rows of FILE (part cal) and save it as JSON.
 
-    Methods are compared on held-out rows; the table shows their gain over doing nothing. On an engine temperature,
-    vector, isotonic, histogram, spline, Platt and beta are fitted on all rows, the others on a random sample.
+    Methods are compared on held-out rows; the table shows their gain over the uncalibrated forecast. On an engine
+    temperature, vector, isotonic, histogram, spline, Platt and beta are fitted on all rows, the others on a random
+    sample.
     """
-    from calibrant.calibrators import by_short_name
-    from calibrant.engines.paths import is_many
-    from calibrant.engines.repairing import fit_file, fit_paths
-    from calibrant.errors import InputError
+    from calibrant.calibrators import get_calibrator
+    from calibrant.cli._errors import usage
+    from calibrant.workflows.fit import fit
 
-    try:
-        by_short_name(method, "fit")
-        for name in options["candidates"]:
-            by_short_name(name, "fit")
-    except InputError as error:
-        raise click.UsageError(str(error)) from error
-    layout = layout_of(options, default_part="cal")
-    options["candidates"] = list(options["candidates"]) or None
-    engine, master = options.pop("engine"), options.pop("master")
-    with progress("fitting") as tell:
-        if engine or is_many(file):
-            options.pop("input_format")
-            where = {"engine": engine or "auto", "master": master}
-            repair = fit_paths(file, layout, method=method, rng=seed, tell=tell, **where, **options)
-        else:
-            repair = fit_file(file, layout, method=method, rng=seed, tell=tell, **options)
-    repair.calibrator.save(output)
-    left_out = ", ".join(f"{count} {reason}" for reason, count in repair.rejected.items() if count)
+    with usage(command):
+        for name in (method, *options["candidates"]):
+            get_calibrator(name, "fit")
+    options = join(options) | {"candidates": list(options["candidates"]) or None}
+    with progress("fitting") as bar:
+        done = fit(file, method=method, progress=bar, **options)
+    done.save(output)
+    left_out = ", ".join(f"{count} {reason}" for reason, count in done.rejected.items() if count)
     if left_out:
-        emit(f"Note: {sum(repair.rejected.values())} rows were left out ({left_out}).", err=True)
+        emit(f"Note: {sum(done.rejected.values())} rows were left out ({left_out}).", err=True)
     if as_json:
-        emit_json(repair.to_dict() | {"output": output})
+        emit_json(done.to_dict() | {"output": output})
     else:
-        emit(str(repair))
-        emit(f"Written to {output}. Next: calibrant apply {output} FILE -o OUT", err=True)
+        emit(colored(str(done)))
+        emit(f"Written to {output}.\nNext: {_next(done, file, output, options)}", err=True)
+
+
+def _next(done: Any, file: str, output: str, options: dict[str, Any]) -> str:
+    """Return the command for the case at hand."""
+    from calibrant.workflows.next_step import has_parts, is_one, quoted, reading_words, repaired_name
+
+    words = reading_words(options)
+    if done.changes_nothing and done.method == "auto":
+        return f"nothing to apply: no method was proven to help. To see why: calibrant report {quoted(file)}{words}"
+    scores = reading_words(
+        {name: value for name, value in options.items() if name not in ("label", "weight", "correct")}
+    )
+    if done.proof is not None:
+        return f"calibrant apply {quoted(output)} {quoted(file)}{scores} -o {quoted(repaired_name(file))}"
+    if has_parts(file):
+        return f"calibrant compare {quoted(file)}{words} --calibrator {quoted(output)}"
+    if is_one(file):
+        prove = f"calibrant fit {quoted(file)}{words} --holdout 0.3 -o {quoted(output)}"
+        return f"prove the gain on rows of their own: {prove}"
+    return f"calibrant apply {quoted(output)} {quoted(file)}{scores} -o calibrated.parquet"

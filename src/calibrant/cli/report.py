@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, file_options, layout_of
+from calibrant.cli._options import (
+    emit,
+    emit_json,
+    engine_options,
+    file_options,
+    join,
+    level_option,
+    regression_options,
+    rejection_options,
+    tolerance_option,
+    weight_kind_option,
+)
+from calibrant.cli._progress import progress
 
 
 @click.command(
     "report",
     epilog="Examples: calibrant report preds.npz -o report.html · "
-    "calibrant report preds.csv --calibrator cal.json --by day -o report.html",
+    "calibrant report preds.csv --calibrator cal.json --by day -o report.html · "
+    "calibrant report 'logs/*.parquet' -o report.html",
 )
 @click.argument("file", type=click.Path())
 @click.option(
@@ -27,21 +41,20 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
 )
 @click.option("--calibrator", type=click.Path(dir_okay=False), help="Calibrator (JSON) for before/after.")
 @click.option("--by", metavar="COLUMN", help="Columns that make slices (comma-separated).")
+@click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row (they vary as a whole).")
+@weight_kind_option
 @click.option("--title", default=None, help="Title of the page.")
-@click.option("--no-league", is_flag=True, help="Do not compare repairs by cross-validation.")
+@click.option("--no-compare", is_flag=True, help="Do not compare methods of recalibration by cross-validation.")
+@click.option("--no-league", is_flag=True, hidden=True, help="The old name of --no-compare.")
 @click.option(
     "--resamples", "n_resamples", type=click.IntRange(0), default=1000, show_default=True, help="Label resamplings."
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Level of the intervals.",
-)
+@level_option
+@tolerance_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
-@click.option("--mean", metavar="NAME", help="Column of predicted means (regression).")
-@click.option("--variance", metavar="NAME", help="Column of predicted variances (regression).")
+@regression_options
+@engine_options
+@rejection_options
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @click.option(
     "--format",
@@ -52,52 +65,20 @@ from calibrant.cli._options import emit, emit_json, file_options, layout_of
     help="html writes a page; the others go to standard output.",
 )
 @file_options
-def command(file: str, **options: Any) -> None:
+def command(
+    file: str, *, output: str, as_json: bool, form: str, no_compare: bool, no_league: bool, **options: Any
+) -> None:
     """Write one self-contained page about the predictions in FILE."""
-    from pathlib import Path
+    from calibrant.workflows.report import report
 
-    from calibrant.engines.evaluating import to_forecast
-    from calibrant.engines.files import read_predictions
-    from calibrant.errors import FileError
-    from calibrant.reporting import report_forecast
-
-    form = "json" if options.pop("as_json") else options.pop("form")
-    options.pop("form", None)
-    layout = layout_of(options)
-    predictions = read_predictions(file, layout, input_format=options["input_format"])
-    if predictions.kind == "regression":
-        from calibrant.reporting.regression import report_regression
-
-        page = report_regression(
-            predictions, title=options["title"] or f"Calibration of {Path(file).name}", rng=options["seed"]
-        )
-    else:
-        forecast = to_forecast(predictions, caller="report", normalize=options["normalize"])
-        calibrator = None
-        if options["calibrator"]:
-            import calibrant
-
-            calibrator = calibrant.load(options["calibrator"])
-        by = {}
-        for name in [part.strip() for part in (options["by"] or "").split(",") if part.strip()]:
-            if name not in predictions.columns:
-                have = ", ".join(predictions.columns) or "none"
-                raise FileError(f"there is no column {name!r} to slice by; there are: {have}. Hint: check the name.")
-            by[name] = predictions.columns[name]
-        page = report_forecast(
-            forecast,
-            calibrator=calibrator,
-            league=not options["no_league"],
-            by=by,
-            title=options["title"] or f"Calibration of {Path(file).name}",
-            source=Path(file).name,
-            command="calibrant " + " ".join(shlex.quote(Path(a).name if a == file else a) for a in sys.argv[1:]),
-            level=options["level"],
-            n_resamples=options["n_resamples"],
-            rng=options["seed"],
-        )
+    line = "calibrant " + " ".join(shlex.quote(Path(word).name if word == file else word) for word in sys.argv[1:])
+    with progress("writing the report", after=2.0):
+        page = report(file, compare_methods=not (no_compare or no_league), command=line, **join(options))
+    for note in page.summary.get("notes", ()):
+        emit(f"Note: {note}.", err=True)
+    form = "json" if as_json else form
     if form == "html":
-        path = page.save(options["output"])
+        path = page.save(output)
         emit(f"{page.summary['verdict']}\nwrote {path} ({path.stat().st_size / 1000:.0f} kB)", err=True)
     elif form == "text":
         emit(page.text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from calibrant.cli._options import emit, emit_json, file_options, layout_of
+from calibrant.cli._progress import progress
+from calibrant.core.atomic import write_text
 
 NAMES = (
     "sample-size",
@@ -22,6 +23,8 @@ NAMES = (
 )
 #: Studies that simulate when no file is given.
 FREE = ("estimator-bias", "label-noise", "coverage")
+#: What the study coverage simulates.
+GRIDS = ("ordinary", "adversarial", "findings")
 
 
 @click.command(
@@ -39,6 +42,11 @@ FREE = ("estimator-bias", "label-noise", "coverage")
 )
 @click.option("--repeats", type=click.IntRange(1), help="Random draws [default: as in the papers].")
 @click.option("--sizes", metavar="N,…", help="Rows of a sample, comma-separated (coverage only).")
+@click.option(
+    "--grid",
+    type=click.Choice(GRIDS),
+    help="What coverage simulates: ordinary models [default], the adversarial grid, or every finding in version 0.1.",
+)
 @click.option("--quick", is_flag=True, help="Few draws; under a minute.")
 @click.option("--jobs", type=click.IntRange(0), default=0, help="Processes [default: one per core].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed gives the same table.")
@@ -56,6 +64,7 @@ def command(
     out: Path | None,
     repeats: int | None,
     sizes: str | None,
+    grid: str | None,
     quick: bool,
     jobs: int,
     seed: int,
@@ -71,13 +80,19 @@ def command(
     """
     if sizes is not None and name != "coverage":
         raise click.UsageError("--sizes goes with the study coverage")
+    if grid is not None and name != "coverage":
+        raise click.UsageError("--grid goes with the study coverage")
+    if sizes is not None and grid == "findings":
+        raise click.UsageError("--sizes has no meaning for the findings: each has its own")
     if sizes is not None and not all(part.strip().isdigit() for part in sizes.split(",")):
         raise click.UsageError(f"--sizes takes whole numbers separated by commas, not {sizes!r}")
     if file is None and name not in FREE:
         raise click.UsageError(f"study {name} needs a FILE of predictions")
-    with _bar(name) as tell:
+    _refuse_unused(name, file, repeats, seed, options)
+    with progress(name) as show:
         result = _run(
             name,
+            grid,
             file,
             options,
             repeats,
@@ -87,7 +102,7 @@ def command(
                 "seed": seed,
                 "folder": out,
                 "jobs": 1 if quick else jobs,
-                "progress": tell,
+                "progress": show,
             },
         )
     if out is not None:
@@ -96,11 +111,12 @@ def command(
         if result.curves and not any(path.suffix == ".svg" for path in written):
             emit("No figure: matplotlib is not installed (pip install 'calibrant[plots]').", err=True)
     if page is not None:
-        from calibrant.studies.frame import write_text
         from calibrant.studies.writing import study_page
 
         line = f"calibrant study {name}{' ' + file if file else ''}{f' --repeats {repeats}' if repeats else ''}"
         line += f" --sizes {sizes}" if sizes else ""
+        line += f" --grid {grid}" if grid else ""
+        page.parent.mkdir(parents=True, exist_ok=True)
         write_text(page, study_page(result, line + (" --quick" if quick else "")))
     if as_json:
         emit_json(result.to_dict())
@@ -108,14 +124,38 @@ def command(
         emit(str(result))
 
 
+def _refuse_unused(name: str, file: str | None, repeats: int | None, seed: int, options: dict[str, Any]) -> None:
+    """Refuse options that a study has no use for, by name."""
+    if repeats is not None and name in ("resolution", "bins", "temperature"):
+        raise click.UsageError(f"--repeats has no meaning for the study {name}")
+    if seed and name == "resolution":
+        raise click.UsageError("--seed has no meaning for the study resolution: nothing is drawn")
+    if options.get("weight"):
+        raise click.UsageError("--weight has no meaning for studies: they count every row once")
+    if name == "coverage" and file is not None:
+        raise click.UsageError("the study coverage simulates and takes no FILE")
+    if file is None:
+        names = ("proba", "label", "space", "part", "normalize", "input_format")
+        for option in (*names, "positive", "percent", "confidence", "correct"):
+            if options.get(option):
+                raise click.UsageError(f"--{option.replace('_', '-')} needs a FILE of predictions")
+
+
 def _run(
-    name: str, file: str | None, options: dict[str, Any], repeats: int | None, quick: bool, how: dict[str, Any]
+    name: str,
+    grid: str | None,
+    file: str | None,
+    options: dict[str, Any],
+    repeats: int | None,
+    quick: bool,
+    how: dict[str, Any],
 ) -> Any:
     """Read the file and call the study."""
     from calibrant import studies
 
     if name == "coverage":
-        return studies.coverage(repeats=repeats or (20 if quick else 1000), **how)
+        run: Any = {"adversarial": studies.adversarial, "findings": studies.findings}.get(grid or "", studies.coverage)
+        return run(repeats=repeats or (20 if quick else 400 if grid else 1000), **how)
     what: dict[str, Any] = {}
     if file is not None:
         found = _read(file, options)
@@ -140,41 +180,23 @@ def _run(
 
 
 def _read(file: str, options: dict[str, Any]) -> Any:
+    from dataclasses import replace
+
     import numpy as np
 
-    from calibrant.engines.files import read_predictions
     from calibrant.errors import FileError
+    from calibrant.io.predictions import refuse_normalize, score_matrix, to_forecast
+    from calibrant.io.readers import read_predictions
 
-    input_format = options.pop("input_format", None)
-    options.pop("normalize", None)
+    input_format, normalize = options.pop("input_format", None), options.pop("normalize", False)
     found = read_predictions(file, layout_of(options), input_format=input_format)
-    if found.kind == "normal" or found.variance is not None:
-        raise FileError("studies take class probabilities. Hint: calibrant evaluate serves means with variances.")
-    if found.classes is not None and found.truth is not None and np.asarray(found.truth).dtype.kind not in "iub":
-        from dataclasses import replace
-
-        names = {name: i for i, name in enumerate(found.classes)}
-        found = replace(found, truth=np.array([names[value] for value in np.asarray(found.truth).tolist()]))
+    if found.kind == "regression":
+        raise FileError("studies take class probabilities", hint="calibrant evaluate serves means with variances")
+    if found.kind == "pairs":
+        refuse_normalize(normalize, "study", "top-label pairs")
+    elif normalize:
+        found = replace(found, scores=score_matrix(found, normalize))
+    if found.classes is not None and found.truth is not None:
+        forecast = to_forecast(found, caller="study", normalize=normalize and found.kind != "pairs")
+        found = replace(found, truth=np.asarray(forecast.codes))
     return found
-
-
-class _bar:  # noqa: N801 -- used as a function
-    """A progress bar on a terminal only."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> Any:
-        if not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._progress = Progress(console=Console(stderr=True))
-        self._progress.start()
-        task = self._progress.add_task(self._name, total=None)
-        return lambda done, total, _: self._progress.update(task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        if hasattr(self, "_progress"):
-            self._progress.stop()

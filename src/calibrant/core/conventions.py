@@ -1,7 +1,7 @@
 """Bin rules of other code, by name, so that its numbers can be reproduced to the last digit.
 
 Every entry says which bin a score falls into and how the code behind it averages. Our own rule lives in
-`calibrant.core.edges`; nothing here is used unless ``convention=`` asks for it.
+`calibrant.core.tables`; nothing here is used unless ``convention=`` asks for it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,13 @@ CONVENTIONS: dict[str, Convention] = {
     entry.name: entry
     for entry in (
         Convention(
-            "nixon", "Nixon et al. (2019), the authors' general calibration error", _nixon_width, _nixon_width,
-            _nixon_mass, "mean", "count",
+            "nixon",
+            "Nixon et al. (2019), the authors' general calibration error",
+            _nixon_width,
+            _nixon_width,
+            _nixon_mass,
+            "mean",
+            "count",
             (
                 "bins are [lo, hi) and p = 1 has a bin of its own",
                 "adaptive edges are sorted values at round(j·n/m); equal scores share a bin",
@@ -131,8 +136,13 @@ CONVENTIONS: dict[str, Convention] = {
             ),
         ),
         Convention(
-            "kull", "Kull et al. (2019), Dirichlet calibration experiments", _kull_top, _kull_classwise, None,
-            "sum", "count",
+            "kull",
+            "Kull et al. (2019), Dirichlet calibration experiments",
+            _kull_top,
+            _kull_classwise,
+            None,
+            "sum",
+            "count",
             (
                 "top label: (lo, hi] with edges by repeated steps, so one edge too many may appear",
                 "class-wise: 15 edges make 14 bins [lo, hi) and p = 1 has a bin of its own",
@@ -140,18 +150,28 @@ CONVENTIONS: dict[str, Convention] = {
             ),
         ),
         Convention(
-            "gruber", "Gruber & Buettner (2022), after Kumar et al.'s verified calibration", _gruber_width,
-            _gruber_width, _gruber_mass, "sum", "count",
+            "gruber",
+            "Gruber & Buettner (2022), after Kumar et al.'s verified calibration",
+            _gruber_width,
+            _gruber_width,
+            _gruber_mass,
+            "sum",
+            "count",
             (
-                "mass bins are blocks of ⌈n/m⌉ sorted rows with edges midway between neighbours",
+                "mass bins are blocks of ⌈n/m⌉ sorted rows with edges midway between neighbors",
                 "equal edges are merged, so ties lower the number of bins",
                 "class-wise errors are summed; the uncertainty-calibration package takes their mean",
                 "that package cuts blocks whose sizes differ by at most one, not of ⌈n/m⌉ rows",
             ),
         ),
         Convention(
-            "torchmetrics", "torchmetrics 1.9, binary_/multiclass_calibration_error", _torchmetrics_width,
-            _torchmetrics_width, None, "mean", "count",
+            "torchmetrics",
+            "torchmetrics 1.9, binary_/multiclass_calibration_error",
+            _torchmetrics_width,
+            _torchmetrics_width,
+            None,
+            "mean",
+            "count",
             (
                 "scores and edges are rounded to float32; bins are [lo, hi) and p = 1 has a bin of its own",
                 "binary takes the probability of class 1, not of the top label",
@@ -160,7 +180,13 @@ CONVENTIONS: dict[str, Convention] = {
             ),
         ),
         Convention(
-            "netcal", "netcal 1.4, ECE / MCE / ACE", _netcal_width, _netcal_width, _netcal_mass, "mean", "count",
+            "netcal",
+            "netcal 1.4, ECE / MCE / ACE",
+            _netcal_width,
+            _netcal_width,
+            _netcal_mass,
+            "mean",
+            "count",
             (
                 "bins are [lo, hi), the last closed; scores are clipped to [eps, 1 − eps] of their dtype",
                 "mass edges are interpolated quantiles; repeated quantiles are an error there, empty bins here",
@@ -219,7 +245,10 @@ def assign(
     rule = (entry.classwise if classwise else entry.top) if kind == "width" else entry.mass
     if rule is None:
         raise input_error(
-            "bins", "convention", f"be 'width' for {entry.name!r}: that code has no equal-mass bins", "'mass'",
+            "bins",
+            "convention",
+            f"be 'width' for {entry.name!r}: that code has no equal-mass bins",
+            "'mass'",
             "use 'nixon', 'gruber' or 'netcal', or drop convention=",
         )
     if n_bins < 2 and rule is _kull_classwise:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Floats
+from calibrant.core import fast
 from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.core.pav import pav
 from calibrant.core.tables import sum_by
 
 #: Grid of the kernel density estimate: wide enough for the mirrored samples (as published).
 _KDE_LOW, _KDE_HIGH = -0.6, 1.6
-#: Below this density a point has no information and repeats its left neighbour (as published).
-_KDE_VOID = 1e-6
 #: How exactly the bandwidth of the smooth error solves its equation.
 _SMOOTH_TOLERANCE = 1e-11
 
@@ -28,8 +28,15 @@ def _linear_binning(position: Floats, weights: Floats, m: int) -> Floats:
         upper *= weights[rows]
         return np.stack([np.bincount(low, weights[rows] - upper, m), np.bincount(low, upper, m)])
 
+    kernel = fast.kernel("linear_pass", len(position))
+
+    def compiled(rows: slice) -> Floats:
+        out = np.zeros((2, m))
+        kernel(np.ascontiguousarray(position[rows]), np.ascontiguousarray(weights[rows]), m, out)  # type: ignore[misc]  # called where there is one
+        return out
+
     total = np.zeros((2, m))
-    for part in map_chunks(visit, row_chunks(len(position))):
+    for part in map_chunks(visit if kernel is None else compiled, row_chunks(len(position))):
         total += part
     total[0, 1:] += total[1, :-1]
     return np.asarray(total[0])
@@ -42,33 +49,34 @@ class KDECurves:
     grid: Floats
     density: Floats
     frequency: Floats
-    informed: Array
     half_width: float
 
     def integrate(self, norm: float) -> float:
-        """Return ∫ |s − π̂(s)|^p p̂(s) ds / ∫ p̂(s) ds by the trapezoid rule."""
+        """Return ∫ |s − π̂(s)|^p p̂(s) ds / ∫ p̂(s) ds by the trapezoid rule: a mean, so it lies in [0, 1].
+
+        A point without density counts for nothing. (The published code repeats the integrand of the left neighbor
+        below a density of 1e-6: the same for a wide kernel, but a narrow one, as for tied scores, ends within a grid
+        step, and the repeated value was large.)
+        """
         integrand = np.abs(self.grid - self.frequency) ** norm * self.density
-        last = np.maximum.accumulate(np.where(self.informed, np.arange(len(integrand)), 0))
-        integrand = np.where(self.informed.any(), integrand[last], 0.0)
         mass = float(np.trapezoid(self.density, self.grid))
         return float(np.trapezoid(integrand, self.grid)) / mass if mass > 0 else 0.0
 
 
 def _spread(score: Floats, weight: Floats) -> float:
     total = weight.sum()
-    if total <= 0:
+    if total <= 0 or np.ptp(score[weight > 0]) == 0:  # one score has no spread, whatever the mean is rounded to
         return 0.0
     mean = (weight * score).sum() / total
     return math.sqrt(max(0.0, (weight * (score - mean) ** 2).sum() / total))
 
 
-def kde_half_width(score: Floats, w: Floats, wt: Floats, bandwidth: str | float, step: float) -> float:
-    """Return the half-width of the triweight kernel; never below four grid steps.
+def kde_half_width(score: Floats, w: Floats, wt: Floats, bandwidth: str | float, step: float, n: float) -> float:
+    """Return the half-width of the triweight kernel for weights that stand for `n` rows; at least four grid steps.
 
     ``"published"`` counts the bandwidth as the kernel's standard deviation, a third of the half-width.
     Without spread among the scores with outcome 1 all scores are used.
     """
-    n = float(w.sum())
     if bandwidth == "published":
         width = 3.0 * (_spread(score, wt) or _spread(score, w)) * (2.0 * n) ** -0.2
     elif bandwidth == "text":
@@ -78,8 +86,12 @@ def kde_half_width(score: Floats, w: Floats, wt: Floats, bandwidth: str | float,
     return max(width, 4.0 * step)
 
 
-def kde_curves(score: Floats, w: Floats, wt: Floats, bandwidth: str | float, grid: int) -> KDECurves:
+def kde_curves(
+    score: Floats, w: Floats, wt: Floats, bandwidth: str | float, grid: int, n: float | None = None
+) -> KDECurves:
     """Estimate p̂(s) and π̂(s) with a triweight kernel and samples mirrored at the nearer end.
+
+    The bandwidth is that of `n` rows, by default the sum of the weights.
 
     References
     ----------
@@ -87,7 +99,7 @@ def kde_curves(score: Floats, w: Floats, wt: Floats, bandwidth: str | float, gri
     """
     x = np.linspace(_KDE_LOW, _KDE_HIGH, grid)
     step = (_KDE_HIGH - _KDE_LOW) / (grid - 1)
-    half = kde_half_width(score, w, wt, bandwidth, step)
+    half = kde_half_width(score, w, wt, bandwidth, step, float(w.sum()) if n is None else n)
     both = np.concatenate([score, np.where(score < 0.5, -score, 2.0 - score)])
     position = (both - _KDE_LOW) / step
     reach = math.ceil(half / step)
@@ -102,12 +114,11 @@ def kde_curves(score: Floats, w: Floats, wt: Floats, bandwidth: str | float, gri
         return np.maximum(full[reach : reach + grid], 0.0)
 
     inside = (x > 0) & (x < 1)
-    total, hits = float(w.sum()), float(wt.sum())
+    total = float(w.sum())
     density = smooth(w)[inside] / total
     joint = smooth(wt)[inside] / total
-    informed = (density >= _KDE_VOID) | ((joint * total / hits if hits > 0 else joint) >= _KDE_VOID)
     frequency = np.minimum(np.divide(joint, density, out=np.zeros_like(joint), where=density > 0), 1.0)
-    return KDECurves(x[inside], density, frequency, informed, half)
+    return KDECurves(x[inside], density, frequency, half)
 
 
 def local_curve(score: Floats, w: Floats, wt: Floats, decay: float, points: int = 101) -> tuple[Floats, Floats]:
@@ -119,7 +130,8 @@ def local_curve(score: Floats, w: Floats, wt: Floats, decay: float, points: int 
     """
     steps = points - 1
     place = score * steps
-    right_end = np.clip(np.ceil(place - 1e-9), 0, steps).astype(np.int64)  # the first grid point q with s ≤ q
+    # the first grid point q with s ≤ q up to rounding; at 0 there is none: only s = 0 lies there
+    right_end = np.clip(np.ceil(place - 1e-9), place > 0, steps).astype(np.int64)
     from_left = decay ** np.maximum(right_end - place, 0.0)
     from_right = decay ** np.maximum(place - (right_end - 1), 0.0)
 
@@ -143,8 +155,6 @@ def local_curve(score: Floats, w: Floats, wt: Floats, decay: float, points: int 
 
 def isotonic_curve(w: Floats, wt: Floats) -> Floats:
     """Return the non-decreasing frequency closest to wt/w in weighted squares (PAV)."""
-    from calibrant.core.pav import pav
-
     return np.asarray(pav(wt / w, w))
 
 

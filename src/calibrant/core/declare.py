@@ -1,28 +1,61 @@
-"""One declaration per measure; library, command line, report, docs and contract tests read it."""
+"""One declaration per metric; library, command line, report, docs and contract tests read it.
+
+The registry is keyed by task and short name, because "nll" and "skce" exist for class probabilities and for means with
+variances. `lookup` takes the task from the evidence; without one, class probabilities come first.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from calibrant._typing import ArrayLike, Space
+import numpy as np
+
+from calibrant._typing import Floats, Ints
+from calibrant.core.docstrings import complete
 from calibrant.core.inputs import Forecast, check_forecast, check_names
-from calibrant.errors import input_error
+from calibrant.core.moments import Moments, NullMoments
+from calibrant.core.rows import check_rows
+from calibrant.core.tables import Table
+from calibrant.core.text import first_upper
+from calibrant.errors import InputError, input_error
 
-#: Arguments that belong to the door, not to a measure.
-DOOR = ("y_true", "y_proba", "sample_weight", "classes", "space", "normalize")
+__all__ = [
+    "CHECKED",
+    "DESCRIPTIVE",
+    "Metric",
+    "MetricTask",
+    "Recipe",
+    "check_norm",
+    "declare",
+    "declared",
+    "lookup",
+    "withdraw",
+]
+
+#: What is predicted: class probabilities (or top-label pairs), or means with variances.
+MetricTask: TypeAlias = Literal["classes", "regression"]
+#: The notion of metrics that describe without judging; they have no null distribution.
+DESCRIPTIVE = "descriptive"
+#: Arguments that make evidence, by task; all others are parameters of the metric.
+CHECKED: dict[MetricTask, tuple[str, ...]] = {
+    "classes": ("y_true", "y_proba", "sample_weight", "classes", "space", "normalize"),
+    "regression": ("y_true", "mean", "variance", "sample_weight"),
+}
+_DIRECTIONS = {True: "smaller is better", False: "larger is better", None: "neither direction is better"}
+_Function = TypeVar("_Function", bound=Callable[..., float])
 
 
 class Recipe:
-    """How a measure is computed once its parameters are fixed: forecast → state → value.
+    """How a metric is computed once its parameters are fixed: evidence → state → value.
 
     `fill` and `finish` are separate, because states add up over chunks, engines and machines.
     """
 
-    def fill(self, forecast: Forecast) -> Any:
+    def fill(self, forecast: Any) -> Any:
         """Return the state of these predictions."""
         raise TypeError(f"{type(self).__name__} defines no state for {forecast.caller}")
 
@@ -30,19 +63,90 @@ class Recipe:
         """Return the value of a state."""
         raise TypeError(f"{type(self).__name__} defines no value of a {type(state).__name__}")
 
-    def value(self, forecast: Forecast) -> float:
+    def value(self, forecast: Any) -> float:
         """Return the value of these predictions."""
         return float(self.finish(self.fill(forecast)))
+
+    def once(self, forecast: Any) -> float:
+        """Return the value of predictions that no other metric will ask about: no table need be kept for it."""
+        return self.value(forecast)
+
+    def null(self, forecast: Any, n_resamples: int, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- for subclasses
+        """Return the null distribution if the metric has one of its own; None means that labels are resampled.
+
+        What comes back has `mean`, `std` and ``pvalue(value, two_sided=…)``.
+        """
+        return None
+
+    def moments(self, forecast: Any, groups: Any = None) -> Moments | None:  # noqa: ARG002
+        """Return mean, standard error and skewness of a mean score."""
+        raise input_error(
+            "recipe", f"{forecast.caller}.moments", "be a mean score", type(self).__name__, "ask for value"
+        )
+
+    def null_moments(self, forecast: Any, groups: Any = None) -> NullMoments | None:  # noqa: ARG002
+        """Return the moments of a mean score under calibration."""
+        raise input_error(
+            "recipe", f"{forecast.caller}.null_moments", "be a mean score", type(self).__name__, "ask for null_draws"
+        )
 
     @property
     def top_label_only(self) -> bool:
         """Whether top-label pairs suffice."""
         return False
 
+    @property
+    def levels_only(self) -> bool:
+        """Whether a table of quantiles suffices, which states neither mean nor variance."""
+        return False
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the value is the mean of a score of single rows, so that its moments are known."""
+        return False
+
+    @property
+    def on_tables(self) -> bool:
+        """Whether the value follows from tables of a view (a calibration error)."""
+        return False
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the value is the largest excursion of a cumulative path, which has a limit distribution."""
+        return False
+
+    def resampled_view(self) -> Any:
+        """Return the view whose outcomes may be drawn pair by pair for a null distribution, or None."""
+        return None
+
+    def from_tables(self, tables: Sequence[Table]) -> Any:
+        """Return the value of the tables of a view, one per group; leading axes of outcomes (replicates) stay."""
+        raise TypeError(f"{type(self).__name__} is not finished from {len(tables)} tables")
+
+    def joint_cells(self, grid: int) -> int | None:  # noqa: ARG002 -- only cells have it
+        """Return how many neighboring cells may draw their labels together; None: each alone."""
+        return None
+
+    def class_cells(self, forecast: Any) -> tuple[Ints, int] | None:  # noqa: ARG002 -- class-wise bins have them
+        """Return the cell of every row and class and the number of cells; None where it is not made of such cells."""
+        return None
+
+    def outcome_values(self, forecast: Any) -> Callable[[Floats], Floats]:
+        """Return a function from drawn residuals of those cells, shape (size, cells), to values of the replicates."""
+        raise TypeError(f"{type(self).__name__} is not finished from cells of {forecast.caller}")
+
+    def label_values(self, forecast: Forecast) -> Callable[[Ints], Floats]:
+        """Return a function from drawn labels, shape (size, n), to the values of the replicates."""
+
+        def one_by_one(labels: Ints) -> Floats:
+            return np.array([self.value(forecast.with_codes(row)) for row in labels])
+
+        return one_by_one
+
 
 @dataclass(frozen=True)
-class Measure:
-    """What a measure is: everything about it that is not arithmetic."""
+class Metric:
+    """What a metric is: everything about it that is not arithmetic."""
 
     name: str
     title: str
@@ -51,96 +155,169 @@ class Measure:
     estimates: str
     #: "lower", "upper" or "exact": on which side of what it estimates the population value lies.
     bound: str | None
-    recipe: Callable[..., Recipe]
+    #: How it is computed: a fixed recipe, or a function from its parameters to one.
+    recipe: Callable[..., Recipe] | Recipe
     weakness: str
     paper: str
     cost: str
     state: str
+    #: What it shows, in the words of a reader who knows no symbol: a row of the table. The title if left out.
+    plain: str = ""
+    task: MetricTask = "classes"
     smaller_is_better: bool | None = True
     perfect: float | None = 0.0
     range: tuple[float, float] = (0.0, 1.0)
     proper: bool = False
     consistent: bool = True
-    #: Whether the command line shows it as a percentage.
+    #: Whether it is shown as a percentage.
     percent: bool = True
-    #: Whether `evaluate` shows it unless told otherwise.
-    panel: bool = False
+    #: Unit of a number that is no percentage, with y the predicted quantity: "", "y" or "y²".
+    unit: str = ""
+    #: Whether `evaluate` shows it unless others are named.
+    default: bool = False
+    #: Whether the order of the classes has a meaning.
+    ordered: bool = False
+    #: Whether its p-value counts both tails; left out, those of proper scores do.
+    two_sided: bool | None = None
     since: str = "0.1"
     #: Name of the public function in `calibrant.metrics`.
     function: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.plain:
+            object.__setattr__(self, "plain", self.title)
+        if self.two_sided is None:
+            object.__setattr__(self, "two_sided", self.proper)
+
+    @property
+    def panel(self) -> bool:
+        """The name of `default` in version 0.1."""
+        return self.default
+
+    @property
+    def descriptive(self) -> bool:
+        """Whether it describes without judging."""
+        return self.notion == DESCRIPTIVE
+
+    @property
+    def alias(self) -> str:
+        """The short name as a Python name: `calibrant.metrics.<alias>`."""
+        return self.name.replace("-", "_")
+
+    @property
+    def about(self) -> str:
+        """Notion, direction, perfect value and weakness in two sentences."""
+        perfect = "" if self.perfect is None else f"; {self.perfect:g} is perfect"
+        return (
+            f"{first_upper(self.notion)}; {_DIRECTIONS[self.smaller_is_better]}{perfect}. {first_upper(self.weakness)}."
+        )
+
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return the parameters of the recipe by name."""
-        return dict(inspect.signature(self.recipe).parameters)
+        return {} if isinstance(self.recipe, Recipe) else dict(inspect.signature(self.recipe).parameters)
 
-    def build(self, **params: Any) -> Recipe:
-        """Return the recipe for these parameters; unknown ones are refused by name."""
+    def build(self, *, caller: str | None = None, **params: Any) -> Recipe:
+        """Return the recipe for these parameters; a wrong one is refused in the name of the function that was called.
+
+        Parameters
+        ----------
+        caller : str, optional
+            The function the user called, named in the error; left out, that of the metric.
+        **params
+            Parameters of the metric; unknown ones are refused by name.
+        """
         known = self.parameters()
+        caller = caller or self.function or self.name
         for key, given in params.items():
             if key not in known:
                 allowed = ", ".join(known) or "none"
                 raise input_error(
-                    key, self.name, f"be a parameter of this measure ({allowed})", f"{key}={given!r}", "drop it"
+                    key, caller, f"be a parameter of this metric ({allowed})", f"{key}={given!r}", "drop it"
                 )
-        return self.recipe(**params)
+        if isinstance(self.recipe, Recipe):
+            return self.recipe
+        try:
+            return self.recipe(**params)
+        except InputError as error:
+            if error.argument is None:
+                raise
+            raise error.renamed(caller=caller) from None
 
-    def __call__(
-        self,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        space: Space = "proba",
-        normalize: bool = False,
-        **params: Any,
-    ) -> float:
-        """Check, fill, finish."""
-        recipe = self.build(**params)
-        forecast = check_forecast(
-            y_true,
-            y_proba,
-            caller=self.function or self.name,
-            sample_weight=sample_weight,
-            classes=classes,
-            space=space,
-            normalize=normalize,
-        )
-        return recipe.value(forecast)
+    def __call__(self, *columns: Any, caller: str | None = None, **options: Any) -> float:
+        """Check, fill, finish: the columns of the task (see `CHECKED`) and parameters of the metric."""
+        caller = caller or self.function or self.name
+        checked = {key: options.pop(key) for key in CHECKED[self.task] if key in options}
+        recipe = self.build(caller=caller, **options)
+        most = CHECKED[self.task].index("sample_weight")
+        if len(columns) > most:
+            names = ", ".join(CHECKED[self.task][:most])
+            raise input_error("forecast", caller, f"be {names}", f"{len(columns)} columns", "pass weights by name")
+        return recipe.once(_CHECKS[self.task](*columns, caller=caller, **checked))
 
+    def documents(self, function: _Function) -> _Function:
+        """Complete the docstring of the public function with what is declared or shared (a decorator).
 
-_REGISTRY: dict[str, Measure] = {}
-
-
-def declare(measure: Measure) -> Measure:
-    """Enter a measure into the registry; its short name must be new."""
-    if measure.name in _REGISTRY and _REGISTRY[measure.name].recipe.__module__ != measure.recipe.__module__:
-        raise ValueError(f"a measure named {measure.name!r} exists already")
-    _REGISTRY[measure.name] = measure
-    return measure
+        Signature, name and body stay those of the function.
+        """
+        notes = f"Cost {self.cost}; state: {self.state}."
+        function.__doc__ = complete(function, task=self.task, about=self.about, notes=notes, paper=self.paper)
+        return function
 
 
-def withdraw(name: str) -> None:
-    """Remove a measure (tests and plug-ins)."""
-    _REGISTRY.pop(name, None)
+#: How evidence of a task is checked and made.
+_CHECKS: dict[MetricTask, Callable[..., Any]] = {"classes": check_forecast, "regression": check_rows}
+_REGISTRY: dict[tuple[MetricTask, str], Metric] = {}
 
 
-def lookup(name: str, caller: str = "measure") -> Measure:
-    """Return a declared measure by its short name."""
-    return _REGISTRY[check_names(name, tuple(_REGISTRY), "name", caller)]
+def declare(metric: Metric) -> Metric:
+    """Enter a metric into the registry; its short name must be new for its task."""
+    key = metric.task, metric.name
+    known = _REGISTRY.get(key, metric)
+    if (known.title, known.function) != (metric.title, metric.function):  # equal where a module is reloaded
+        raise ValueError(f"a metric named {metric.name!r} exists already for {metric.task}")
+    _REGISTRY[key] = metric
+    return metric
 
 
-def declared() -> Iterator[Measure]:
-    """Yield all measures in the order of declaration."""
-    yield from _REGISTRY.values()
+def withdraw(name: str, task: MetricTask = "classes") -> None:
+    """Remove a metric (tests and plug-ins)."""
+    _REGISTRY.pop((task, name), None)
+
+
+def lookup(name: str, caller: str = "metric", task: str | None = None) -> Metric:
+    """Return a declared metric by its short name; without a task, class probabilities first, then regression.
+
+    Examples
+    --------
+    >>> import calibrant.metrics
+    >>> lookup("nll").title
+    'Log score'
+    """
+    tasks = _tasks(task)
+    known = dict.fromkeys(metric.name for each in tasks for metric in declared(each))
+    if isinstance(name, str) and name not in known:
+        name = name.lower()  # ECE is ece
+    check_names(name, tuple(known), "name", caller)
+    return next(_REGISTRY[each, name] for each in tasks if (each, name) in _REGISTRY)
+
+
+def declared(task: str | None = "classes") -> Iterator[Metric]:
+    """Yield the metrics of a task in the order of declaration; None means all tasks, class probabilities first."""
+    for each in _tasks(task):
+        yield from [metric for metric in _REGISTRY.values() if metric.task == each]
+
+
+def _tasks(task: str | None) -> tuple[MetricTask, ...]:
+    if task is None:
+        return "classes", "regression"
+    return ("regression",) if task == "regression" else ("classes",)
 
 
 def check_norm(norm: float, caller: str) -> float:
-    """Return p ≥ 1 as a float, ∞ included."""
-    try:
-        p = float(norm)
-    except (TypeError, ValueError):
-        p = math.nan
-    if not p >= 1:
+    """Return p ≥ 1 as a float, ∞ included; finite p are at most 1,000."""
+    number = isinstance(norm, int | float | np.number) and not isinstance(norm, bool | complex | np.complexfloating)
+    if not (number and norm >= 1):
         raise input_error("norm", caller, "be a number ≥ 1 or inf", repr(norm), "use 1, 2 or inf")
-    return p
+    if norm > 1000 and norm != math.inf:
+        raise input_error("norm", caller, "be at most 1,000, or inf", repr(norm), "use inf for the largest error")
+    return float(norm)

@@ -1,108 +1,82 @@
-"""Checked predictions: the walk over the matrix that checks it and finds the top label, and what follows from it.
+"""What checked predictions answer: probabilities of rows and classes, tables, null distributions.
 
 The matrix is kept in its own dtype and never copied; `Forecast.block` hands out cache-sized pieces in which
-rounding, row scaling and softmax have been applied.
+rounding, row scaling and softmax have been applied. `calibrant.core.inputs` makes and checks the forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints, Space
-from calibrant.core.links import log_sum_exp, sigmoid
-from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.core.cells import evened, fill_cells
+from calibrant.core.clusters import TableSigns, few_clusters
+from calibrant.core.counts import ClassCounts
+from calibrant.core.parallel import row_chunks
+from calibrant.core.resampling import (
+    Null,
+    PathNull,
+    replicate_class_signs,
+    replicate_labels,
+    replicate_signs,
+    replicate_tables,
+)
+from calibrant.core.row_evidence import RowEvidence
+from calibrant.core.surprises import RareNull
+from calibrant.core.tables import COARSE, FINE, TEST_STEPS, Pairs, Table, value_table
 from calibrant.errors import input_error
 
-#: How far a row sum may miss 1, or a value [0, 1], by rounding of its dtype.
-TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2}
+if TYPE_CHECKING:
+    from calibrant.core.declare import Recipe
+    from calibrant.core.inputs import Forecast
+    from calibrant.evidence import Task
+
+#: Above this many rows labels are drawn for fine cells, as in a summary, instead of for distinct scores.
+_EXACT_ROWS = 20_000
 
 
-def first_true(bad: Any) -> int:
-    """Return the index of the first true entry."""
-    return int(np.flatnonzero(bad)[0])
+class ForecastAnswers(RowEvidence):
+    """What a `calibrant.core.inputs.Forecast` answers from its codes, matrix and weights."""
 
-
-class Forecast:
-    """Checked predictions: class codes, score matrix in its own dtype, weights, class order.
-
-    Built by `check_forecast` or `check_pairs` only. `matrix` is (n, K), or (n,) = probability (or
-    log-odds) of class 1, or None when only top-label pairs are known. Derived vectors are computed
-    once and kept; nothing here writes to the caller's arrays.
-    """
-
-    def __init__(
-        self,
-        codes: Ints,
-        matrix: Array | None,
-        weights: Floats | None,
-        classes: tuple[Any, ...] | None,
-        n_classes: int,
-        space: Space,
-        caller: str,
-    ) -> None:
-        self.codes = codes
-        self.matrix = matrix
-        self.weights = weights
-        self.classes = classes
-        self.n_classes = n_classes
-        self.space = space
-        self.caller = caller
-        self._clip = False
-        self._scale: Floats | None = None
-        self._lse: Floats | None = None
-        self._log_odds: Floats | None = None
-        self._top: Ints | None = None
-        self._top_score: Array | None = None
-        self._hit: Bools | None = None
-        self._kept: dict[Any, Any] = {}
-
-    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` gives, computed once: the measures of one panel share sorts and sums."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+    codes: Ints
+    matrix: Array | None
+    classes: tuple[Any, ...] | None
+    n_classes: int
+    space: Space
+    _clip: bool
+    _scale: Floats | None
+    _lse: Floats | None
+    _log_odds: Floats | None
+    _top: Ints | None
+    _top_score: Array | None
+    _hit: Bools | None
+    _kept: dict[Any, Any]
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.codes)
 
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives, computed once: the metrics of one table share sorts and sums."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
     @property
-    def total(self) -> float:
-        """Sum of weights, the number of rows without them."""
-        return float(self.n) if self.weights is None else float(self.weights.sum())
+    def task(self) -> Task:
+        """Class probabilities, or top-label pairs."""
+        return "classes" if self.has_vectors else "pairs"
 
     @property
     def has_vectors(self) -> bool:
         """Whether the whole probability vector of each row is known."""
         return self.matrix is not None
-
-    @property
-    def top(self) -> Ints:
-        """Index of the largest probability of each row (ties: the lowest index)."""
-        self._need_vectors("the predicted class")
-        if self._top is None:
-            self._find_top()
-        return self._top  # type: ignore[return-value]  # set by _find_top
-
-    @property
-    def top_score(self) -> Array:
-        """Largest probability of each row, in the matrix's own precision."""
-        if self._top_score is None:
-            self._find_top()
-        return self._top_score  # type: ignore[return-value]  # set by _find_top
-
-    @property
-    def hit(self) -> Bools:
-        """Whether the top label is the truth."""
-        if self._hit is None:
-            self._hit = self.top == self.codes
-        return self._hit
 
     @cached_property
     def true_score(self) -> Floats:
@@ -133,7 +107,7 @@ class Forecast:
                 self.caller,
                 f"hold whole probability vectors, because {what} is needed",
                 "top-label pairs",
-                "pass the (n, K) matrix, or ask for a top-label measure such as ece or ks",
+                "pass the (n, K) matrix, or ask for a top-label metric such as ece or ks",
             )
 
     def _finish(self, raw: Array, rows: slice) -> Any:
@@ -160,6 +134,16 @@ class Forecast:
             return np.stack([1 - one, one], axis=1)
         return np.asarray(self._finish(matrix[rows], rows))
 
+    def log_block(self, rows: slice) -> Floats:
+        """Log-probabilities of some rows, shape (rows, K); −inf at an exact zero, from the logits where known."""
+        if self._lse is not None:
+            return np.asarray(np.asarray(self.matrix)[rows].astype(np.float64) - self._lse[rows, None])
+        if self._log_odds is not None:
+            odds = self._log_odds[rows]
+            return np.stack([-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)], axis=1)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.block(rows).astype(np.float64)))
+
     def column(self, k: int) -> Array:
         """Probability of class `k` for every row."""
         if k == 1 and self.matrix is not None and self.matrix.ndim == 1:
@@ -177,20 +161,20 @@ class Forecast:
         return np.ascontiguousarray(self._finish(raw, slice(0, self.n)).T)
 
     def proba(self) -> Floats:
-        """The whole matrix as float64 (a copy: for row-wise measures and calibrators at moderate size)."""
+        """The whole matrix as float64 (a copy: for row-wise metrics and calibrators at moderate size)."""
         return np.concatenate([self.block(rows).astype(np.float64) for rows in self.chunks()])
 
-    def with_codes(self, codes: Ints) -> Forecast:
+    def with_codes(self, codes: Ints) -> Self:
         """Return the same forecasts with other outcomes (resampled labels); nothing is checked or copied again."""
         other = copy(self)
         other.codes = codes
         other._kept = {}  # what was kept belongs to the old outcomes
         other._hit = None if self.matrix is not None else codes.astype(bool)
-        for derived in ("true_score", "true_log_score"):
+        for derived in ("true_score", "true_log_score", "_whole"):
             other.__dict__.pop(derived, None)
         return other
 
-    def take(self, rows: Array) -> Forecast:
+    def take(self, rows: Array) -> Self:
         """Return some rows (indices or a mask) as a forecast of their own; nothing is checked again."""
         other = self.with_codes(self.codes[rows])
         for name in ("matrix", "weights", "_scale", "_lse", "_log_odds", "_top", "_top_score"):
@@ -199,139 +183,100 @@ class Forecast:
         other._hit = None if self._hit is None else self._hit[rows]
         return other
 
-    # -- the checking pass -------------------------------------------------------------------
+    # -- what evidence answers ---------------------------------------------------------------
 
-    def _pass(self) -> None:
-        """Check every value and find the top label in one walk over the matrix, on all cores."""
-        matrix = np.asarray(self.matrix)
-        if matrix.ndim == 1:
-            self._pass_column(matrix)
-            return
-        n, k = matrix.shape
-        logits = self.space == "logit"
-        half = matrix.dtype == np.float16
-        tolerance = TOLERANCE[matrix.dtype.name]
-        top = np.empty(n, dtype=np.int64)
-        top_score = np.empty(n, dtype=np.float64 if logits or self._scale is not None else matrix.dtype)
-        lse = np.empty(n) if logits else None
+    def answers(self, recipe: Recipe) -> bool:
+        """Whether the vectors a metric needs are known."""
+        return self.has_vectors or recipe.top_label_only
 
-        def visit(rows: slice) -> tuple[bool, bool]:
-            block = matrix[rows].astype(np.float32) if half else matrix[rows]
-            peak, best, clean = _peak(block, logits)
-            top[rows] = peak
-            if lse is not None:
-                if not np.isfinite(block).all():
-                    return False, False
-                lse[rows] = log_sum_exp(block)
-                top_score[rows] = np.exp(best.astype(np.float64) - lse[rows])
-                return True, False
-            low = 0.0 if clean else float(block.min())
-            if self._scale is not None:
-                sums = block.sum(axis=1, dtype=np.float64)
-                if not (low >= 0 and np.isfinite(sums).all() and (sums > 0).all()):
-                    return False, False
-                self._scale[rows] = 1.0 / sums
-                top_score[rows] = np.minimum(best / sums, 1.0)
-                return True, False
-            top_score[rows] = best
-            high = float(best.max())
-            off = np.abs(np.einsum("ij->i", block) - 1)  # nan in a row makes its sum nan, and nan fails below
-            near = bool((off <= 0.5 * tolerance).all()) or bool(
-                (np.abs(block.sum(axis=1, dtype=np.float64) - 1) <= tolerance).all()
-            )
-            return near and low >= -tolerance and high <= 1 + tolerance, low < 0 or high > 1
+    def pairs_of(self, view: Any) -> Pairs:
+        """Return scores and outcomes of a view with one group."""
+        pairs: Pairs = view.pairs(self)
+        return pairs
 
-        verdicts = list(map_chunks(visit, row_chunks(n, k * max(4, matrix.dtype.itemsize) // 4)))
-        if not all(ok for ok, _ in verdicts):
-            self._raise_first_bad_row(matrix, tolerance)
-        self._lse = lse
-        self._clip = any(clip for _, clip in verdicts)
-        self._top, self._top_score = top, np.clip(top_score, 0, 1) if self._clip else top_score
+    def state(self, recipe: Recipe) -> Any:
+        """Return the state a metric is finished from."""
+        return recipe.fill(self)
 
-    def _pass_column(self, p: Array) -> None:
-        if self.space == "logit":
-            bad = ~np.isfinite(p)
-            if bad.any():
-                row = first_true(bad)
-                raise input_error(
-                    "y_proba", self.caller, "hold finite logits", f"{p[row]} at row {row}", "drop or mend the row"
-                )
-            self._log_odds = p.astype(np.float64)
-            self.matrix = p = sigmoid(p)
-        tolerance = TOLERANCE[p.dtype.name]
-        low, high = float(p.min()), float(p.max())
-        if not (low >= -tolerance and high <= 1 + tolerance):  # also catches nan
-            self._raise_outside(p, ~((p >= -tolerance) & (p <= 1 + tolerance)))
-        self._clip = low < 0 or high > 1
+    def tables(self, view: Any) -> tuple[Table, ...]:
+        """Return the exact tables of a view, one per group."""
+        if view.single_group:
+            return (self.keep(("values", view), lambda: value_table(view.pairs(self))),)
+        return tuple(value_table(pairs) for pairs in view.groups(self))
 
-    def _find_top(self) -> None:
-        """Find the top label when it is first asked for: binary measures of class 1 never do."""
-        if self.matrix is None or self.matrix.ndim == 2:
-            self._pass()
-            return
-        one = self.column(1)
-        zero = 1 - one
-        self._top_score = np.maximum(one, zero)
-        self._top = (one > zero).astype(np.int64)
-
-    def _raise_outside(self, matrix: Array, bad: Bools) -> None:
-        row = first_true(bad if bad.ndim == 1 else bad.any(axis=1))
-        value = matrix[row] if bad.ndim == 1 else matrix[row][bad[row]][0]
-        if np.isnan(value):
-            raise input_error("y_proba", self.caller, "be finite", f"nan at row {row}", "drop or mend the row")
-        raise input_error(
-            "y_proba",
-            self.caller,
-            "lie in [0, 1]",
-            f"{value:.6g} at row {row}",
-            "if these are logits, say so with space='logit'",
+    def resampling_table(self, view: Any) -> Table:
+        """Return the table whose outcomes are resampled: by distinct score, or by cell when there are many rows."""
+        exact = self.n <= _EXACT_ROWS
+        key = ("values" if exact else "cells", view)  # estimators keep their exact table under the first name
+        table: Table = self.keep(
+            key, lambda: value_table(view.pairs(self)) if exact else fill_cells(view.pairs(self), FINE)
         )
+        return table
 
-    def _raise_first_bad_row(self, matrix: Array, tolerance: float) -> None:
-        for rows in row_chunks(len(matrix), matrix.shape[1] * 8):
-            block = matrix[rows].astype(np.float64)
-            if self.space == "logit":
-                bad = ~np.isfinite(block)
-                rule, hint = "hold finite logits", "drop or mend the row"
-            elif self._scale is not None:
-                bad = ~(np.isfinite(block) & (block >= 0))
-                bad |= ~(block.sum(axis=1, keepdims=True) > 0)
-                rule, hint = "be finite, not negative and not all zero in a row", "drop or mend the row"
+    def coarse_table(self, view: Any) -> Table:
+        """Return the cells of the coarse grid, on which slices are tested whatever form they have."""
+        return fill_cells(view.pairs(self), COARSE)
+
+    def test_table(self, view: Any) -> Table:
+        """Return the steps of the joint test: the cells that a summary keeps of this view, joined to a thousand."""
+        return evened(fill_cells(view.pairs(self), FINE if view.top_label_only else COARSE), TEST_STEPS)
+
+    def class_counts(self) -> ClassCounts | None:
+        """Return what happened to every class and what the forecast says of it; None for top-label pairs."""
+        if not self.has_vectors:
+            return None
+        blocks = ((self.block(rows), rows) for rows in self.chunks())
+        return ClassCounts.of_blocks(blocks, self.codes, self.weights, self.n_classes)
+
+    def class_residuals(self, clusters: Ints) -> Floats:
+        """Return Σw·(1[y = k] − p_k) of every cluster and class, shape (clusters, K)."""
+        weight = np.ones(self.n) if self.weights is None else self.weights
+        out = np.zeros((int(clusters.max()) + 1, self.n_classes))
+        np.add.at(out, (clusters, self.codes), weight)
+        for rows in self.chunks():
+            np.add.at(out, clusters[rows], -weight[rows, None] * self.block(rows))
+        return out
+
+    def null_draws(
+        self,
+        recipes: Mapping[str, Recipe],
+        n_resamples: int,
+        rng: np.random.Generator,
+        clusters: Ints | None = None,
+    ) -> dict[str, Null | PathNull | RareNull]:
+        """Return null distributions: outcomes of tables where a row gives one pair, whole labels otherwise.
+
+        With `clusters` the signs of whole clusters are drawn; fewer than ten clusters give nothing.
+        """
+        if few_clusters(clusters):
+            return {}
+        by_view: dict[Any, dict[str, Recipe]] = {}
+        labels: dict[str, Recipe] = {}
+        for name, recipe in recipes.items():
+            view = recipe.resampled_view()
+            if view is None:
+                labels[name] = recipe
+            elif self.has_vectors or view.top_label_only:
+                by_view.setdefault(view, {})[name] = recipe
+        out: dict[str, Null | PathNull | RareNull] = {}
+        for view, members in by_view.items():
+            table = self.resampling_table(view)
+            if clusters is None:
+                out |= replicate_tables(members, (table,), n_resamples, rng)
             else:
-                outside = ~((block >= -tolerance) & (block <= 1 + tolerance))
-                sums = block.sum(axis=1)
-                off = ~(np.abs(sums - 1) <= tolerance)
-                if (outside.any(axis=1) | off).any():
-                    row = first_true(outside.any(axis=1) | off)
-                    if outside[row].any():
-                        outside[:row] = False
-                        shifted = np.concatenate([np.zeros((rows.start, matrix.shape[1]), bool), outside])
-                        self._raise_outside(np.asarray(matrix), shifted)
-                    raise input_error(
-                        "y_proba",
-                        self.caller,
-                        f"have rows that sum to 1 within {tolerance:g}",
-                        f"{sums[row]:.6g} at row {row + rows.start}",
-                        "decimals rounded in a file: normalize=True (--normalize); logits: space='logit'",
-                    )
-                continue
-            if bad.any():
-                row = first_true(bad.any(axis=1))
-                value = block[row][bad[row]][0]
-                raise input_error("y_proba", self.caller, rule, f"{value:.6g} at row {row + rows.start}", hint)
+                out |= replicate_signs(members, table, TableSigns(table, view.pairs(self), clusters), n_resamples, rng)
+        if clusters is not None:
+            bins = {name: cells for name, recipe in labels.items() if (cells := recipe.class_cells(self)) is not None}
+            if bins and self.has_vectors:
+                out |= replicate_class_signs(labels, bins, cast("Forecast", self), clusters, n_resamples, rng)
+        elif labels and self.has_vectors:
+            out |= replicate_labels(labels, cast("Forecast", self.repeated()), n_resamples, rng)
+        return out
 
-
-def _peak(block: Array, logits: bool) -> tuple[Ints, Array, bool]:
-    """Index and value of the largest entry of each row, and whether no entry is negative for sure.
-
-    Non-negative floats order like their unsigned bits, and any negative (or nan) outranks them all:
-    one fast integer argmax finds the top label and betrays bad values, without a pass for the minimum.
-    """
-    if not logits and block.flags.c_contiguous:
-        bits = block.view(np.uint64 if block.dtype.itemsize == 8 else np.uint32)
-        peak = bits.argmax(axis=1)
-        best = np.take_along_axis(block, peak[:, None], axis=1)[:, 0]
-        if not np.signbit(best).any():
-            return peak, best, True
-    peak = block.argmax(axis=1)
-    return peak, np.take_along_axis(block, peak[:, None], axis=1)[:, 0], False
+    def repeated(self) -> Self:
+        """Turn integer weights into repeated rows: a weight of w draws w labels."""
+        if self.weights is None:
+            return self
+        other = self.take(np.repeat(np.arange(self.n), np.rint(self.weights).astype(np.int64)))
+        other.weights = None
+        return other

@@ -1,34 +1,77 @@
-"""The one door for input: containers in by protocol, one checked `Forecast` out."""
+"""Where input enters: containers in by protocol, one checked `Forecast` out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
-from calibrant.core.forecast import TOLERANCE as TOLERANCE  # noqa: PLC0414 -- part of the door
-from calibrant.core.forecast import Forecast as Forecast  # noqa: PLC0414 -- part of the door
-from calibrant.core.forecast import first_true
+from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
+from calibrant.core import fast, refusals
+from calibrant.core.clusters import cluster_numbers
+from calibrant.core.forecast import ForecastAnswers
+from calibrant.core.frames import named_columns
+from calibrant.core.links import log_sum_exp, sigmoid
+from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
+from calibrant.core.refusals import first_true
+from calibrant.core.row_evidence import digest
+from calibrant.core.weights import safe_weights
 from calibrant.errors import InputError, input_error
+
+
+class Counted(Protocol):
+    """Rows of whatever kind: their number, and who asks."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def caller(self) -> str:
+        """Name of the function the user called."""
+
+
+def check_groups(groups: ArrayLike | None, forecast: Counted, fewest: int = 2) -> Ints | None:
+    """Return the number of each row's cluster; None without clusters."""
+    if groups is None:
+        return None
+    array = to_array(groups, "groups", forecast.caller)
+    if array.shape != (forecast.n,):
+        raise input_error(
+            "groups",
+            forecast.caller,
+            f"name one cluster per row ({forecast.n})",
+            f"shape {array.shape}",
+            "pass one column",
+        )
+    codes = cluster_numbers(array)
+    if codes.max() + 1 < fewest:
+        raise input_error("groups", forecast.caller, "hold at least two clusters", "one", "leave out {groups}")
+    return codes
 
 
 def to_array(value: ArrayLike, argument: str, caller: str) -> Array:
     """Turn any supported container into a NumPy array without importing its library.
 
-    Tensors on a device come over by ``.detach().cpu()``; lists of equal-length rows are stacked.
+    Tensors on a device come over by ``.detach().cpu()``; lists of equal-length rows are stacked; files of other
+    machines
+    bring bytes in another order, which are swapped; what a mask hides is missing, and refused.
     """
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
         if "bfloat16" in str(getattr(value, "dtype", "")):
             value = value.float()
+    if isinstance(value, np.ma.MaskedArray):
+        value = _unmasked(value, argument, caller)
+    elif isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object":
+        _unhidden(value, argument, caller)
     try:
         array = np.asarray(value)
         nested = array.dtype == object and array.ndim == 1 and array.size and hasattr(array[0], "__len__")
         if nested and not isinstance(array[0], str | bytes):
             array = np.stack([np.asarray(row) for row in array])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise input_error(
             argument,
             caller,
@@ -44,18 +87,43 @@ def to_array(value: ArrayLike, argument: str, caller: str) -> Array:
             f"a single {type(value).__name__}",
             "pass a list, array, tensor or column",
         )
-    return array
+    if array.dtype.kind == "V":
+        raise input_error(argument, caller, "be one plain array", f"dtype {array.dtype}", "pass one field of it")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _to_float(array: Array, argument: str, caller: str) -> Array:
+def _unmasked(value: Any, argument: str, caller: str) -> Array:
+    """Return the values of a masked array of which nothing is hidden."""
+    hidden = np.ma.getmaskarray(value)
+    if hidden.any():
+        row = int(np.flatnonzero(hidden.reshape(len(value), -1).any(axis=1))[0]) if value.ndim else 0
+        raise _masked(row, argument, caller)
+    return np.asarray(value.data)
+
+
+def _unhidden(rows: Any, argument: str, caller: str) -> None:
+    """Refuse masked rows or values inside a list, which NumPy would use as if nothing hid them."""
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, rows))):
+        for row, value in enumerate(rows):
+            if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+                raise _masked(row, argument, caller)
+
+
+def _masked(row: int, argument: str, caller: str) -> InputError:
+    return input_error(argument, caller, "not be masked", f"a masked value at row {row}", "drop or fill the row")
+
+
+def to_float(array: Array, argument: str, caller: str) -> Array:
     """Keep float16/32/64, widen everything else to float64."""
     if array.dtype.kind == "f" and array.dtype.itemsize in (2, 4, 8):
         return array
     if array.dtype.kind == "c":
         raise input_error(argument, caller, "be real", "complex numbers", "take the real part")
     try:
+        if array.dtype.kind in "mM":
+            raise TypeError("dates are no numbers")
         return array.astype(np.float64)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise input_error(
             argument,
             caller,
@@ -78,27 +146,30 @@ def check_weights(sample_weight: ArrayLike | None, n: int, caller: str) -> Float
             f"shape {array.shape}",
             "pass one number per row",
         )
-    weights = np.asarray(_to_float(array, "sample_weight", caller), dtype=np.float64)
+    weights = np.asarray(to_float(array, "sample_weight", caller), dtype=np.float64)
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
-        row = first_true(bad)
         raise input_error(
             "sample_weight",
             caller,
             "be finite and not negative",
-            f"{weights[row]} at row {row}",
+            f"{weights[first_true(bad)]}",
             "drop the row or give it weight 0",
+            **refusals.bad_rows(bad),
         )
     if not weights.any():
         raise input_error("sample_weight", caller, "have a positive sum", "all zeros", "keep at least one row")
-    return weights
+    return safe_weights(weights)
 
 
 def check_classes(classes: ArrayLike | None, n_classes: int, caller: str) -> tuple[Any, ...] | None:
     """Return the class names as a tuple of distinct plain values, or None."""
     if classes is None:
         return None
-    names = tuple(to_array(classes, "classes", caller).tolist())
+    listed = to_array(classes, "classes", caller)
+    if listed.ndim != 1:
+        raise input_error("classes", caller, "be a list of names", f"shape {listed.shape}", "pass one name per column")
+    names = tuple(listed.tolist())
     if len(names) != n_classes:
         raise input_error(
             "classes",
@@ -136,62 +207,50 @@ def check_labels(
         )
     if classes is not None:
         return _encode(array, classes, caller)
+    if array.dtype.kind == "O":
+        refusals.need_numbers(array, caller)
     if array.dtype.kind in "fO":
-        as_float = np.asarray(_to_float(array, "y_true", caller), dtype=np.float64)
+        as_float = np.asarray(to_float(array, "y_true", caller), dtype=np.float64)
         bad = ~np.isfinite(as_float) | (as_float != np.floor(as_float))
         if bad.any():
-            row = first_true(bad)
-            raise input_error(
-                "y_true",
-                caller,
-                "hold whole class indices",
-                f"{as_float[row]} at row {row}",
-                "drop rows without a label, or pass classes= for named labels",
-            )
+            raise refusals.not_whole(as_float, bad, caller)
         array = as_float
     elif array.dtype.kind not in "iub":
-        raise input_error(
-            "y_true",
-            caller,
-            f"hold class indices 0 … {n_classes - 1}",
-            f"{array.tolist()[0]!r} at row 0",
-            "pass classes= in the order of the columns",
-        )
-    if len(array):
-        low, high = array.min(), array.max()
-        if low < 0 or high >= n_classes:
-            row = first_true((array < 0) | (array >= n_classes))
-            raise input_error(
-                "y_true",
-                caller,
-                f"hold class indices 0 … {n_classes - 1}",
-                f"{array[row].item():g} at row {row}" if array.dtype.kind != "b" else f"{array[row]} at row {row}",
-                "count classes from 0, or pass classes= in the order of the columns",
-            )
+        raise refusals.bad_label(array, n_classes, caller)
+    if len(array) and (array.min() < 0 or array.max() >= n_classes):
+        raise refusals.bad_label(array, n_classes, caller)
     return array.astype(np.int64, copy=False)
 
 
 def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
     position = {name: code for code, name in enumerate(classes)}
-    values, inverse = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
-    if array.dtype == object:
+    if array.dtype.kind == "O":  # a number is not the text that looks like it, and None is no class
+        codes = np.array([position.get(value, -1) if _hashable(value) else -1 for value in array.tolist()], np.int64)
+        if (codes < 0).any():
+            raise refusals.unknown_label(array, codes < 0, caller)
+        return codes
+    text = array.dtype.kind in "US"  # a name that looks like a number is found either way
+    values, inverse = np.unique(_words(array) if text else array, return_inverse=True)
+    if text:
         position = {str(name): code for name, code in position.items()}
     codes = np.array([position.get(value, -1) for value in values.tolist()], dtype=np.int64)
     if len(codes) and codes.min() < 0:
-        row = first_true(codes[inverse] < 0)
-        raise input_error(
-            "y_true",
-            caller,
-            "hold only labels listed in classes",
-            f"{array[row]!r} at row {row}",
-            "add the label to classes (one column each) or drop the row",
-        )
+        raise refusals.unknown_label(array, codes[inverse] < 0, caller)
     return np.asarray(codes[inverse], dtype=np.int64)
+
+
+def _hashable(value: Any) -> bool:
+    return not isinstance(value, list | dict | set | np.ndarray)
+
+
+def _words(array: Array) -> Array:
+    """Return text as text; bytes are UTF-8, and what is not is shown as it can be."""
+    return np.char.decode(array, "utf-8", "replace") if array.dtype.kind == "S" else array
 
 
 def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
     """Return the score matrix (n, K) or column (n,) in its own float dtype; shape rules only."""
-    array = _to_float(to_array(y_proba, argument, caller), argument, caller)
+    array = to_float(to_array(y_proba, argument, caller), argument, caller)
     if array.ndim > 2:
         raise input_error(
             argument, caller, "have shape (n, K) or (n,)", f"shape {array.shape}", "flatten the leading axes yourself"
@@ -209,6 +268,168 @@ def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
     return array
 
 
+#: How far a row sum may miss 1, or a value [0, 1], by rounding of its dtype.
+TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2}
+#: More bins than this are no request that could be met.
+MOST_BINS = 1_000_000
+
+
+class Forecast(ForecastAnswers):
+    """Checked predictions: class codes, score matrix in its own dtype, weights, class order.
+
+    Built by `check_forecast` or `check_pairs` only. `matrix` is (n, K), or (n,) = probability (or
+    log-odds) of class 1, or None when only top-label pairs are known. Derived vectors are computed
+    once and kept; nothing here writes to the caller's arrays.
+    """
+
+    def __init__(
+        self,
+        codes: Ints,
+        matrix: Array | None,
+        weights: Floats | None,
+        classes: tuple[Any, ...] | None,
+        n_classes: int,
+        space: Space,
+        caller: str,
+    ) -> None:
+        self.codes = codes
+        self.matrix = matrix
+        self.weights = weights
+        self.classes = classes
+        self.n_classes = n_classes
+        self.space = space
+        self.caller = caller
+        self._clip = False
+        self._scale: Floats | None = None
+        self._lse: Floats | None = None
+        self._log_odds: Floats | None = None
+        self._top: Ints | None = None
+        self._top_score: Array | None = None
+        self._hit: Bools | None = None
+        self._kept: dict[Any, Any] = {}
+
+    @property
+    def top(self) -> Ints:
+        """Index of the largest probability of each row (ties: the lowest index)."""
+        if self._top is None:
+            self._need_vectors("the predicted class")
+            self._find_top()
+        return self._top  # type: ignore[return-value]  # set by _find_top
+
+    @property
+    def top_score(self) -> Array:
+        """Largest probability of each row, in the matrix's own precision."""
+        if self._top_score is None:
+            self._find_top()
+        return self._top_score  # type: ignore[return-value]  # set by _find_top
+
+    @property
+    def hit(self) -> Bools:
+        """Whether the top label is the truth."""
+        if self._hit is None:
+            self._hit = self.top == self.codes
+        return self._hit
+
+    def checksum(self) -> str:
+        """Return sixteen digits that tell these predictions from others."""
+        return digest(self.codes, self.top_score)
+
+    def _pass(self) -> None:
+        """Check every value and find the top label in one walk over the matrix, on all cores."""
+        matrix = np.asarray(self.matrix)
+        if matrix.ndim == 1:
+            self._pass_column(matrix)
+            return
+        n, k = matrix.shape
+        logits = self.space == "logit"
+        half = matrix.dtype == np.float16
+        tolerance = TOLERANCE[matrix.dtype.name]
+        top = np.empty(n, dtype=np.int64)
+        top_score = np.empty(n, dtype=np.float64 if logits or self._scale is not None else matrix.dtype)
+        lse = np.empty(n) if logits else None
+
+        @np.errstate(over="ignore", invalid="ignore")
+        def visit(rows: slice) -> tuple[bool, bool]:
+            block = matrix[rows].astype(np.float32) if half else matrix[rows]
+            peak, best, clean = _peak(block, logits)
+            top[rows] = peak
+            if lse is not None:
+                if not -refusals.LARGEST_LOGIT <= float(block.min()) <= float(best.max()) <= refusals.LARGEST_LOGIT:
+                    return False, False
+                lse[rows] = log_sum_exp(block)
+                top_score[rows] = np.exp(best.astype(np.float64) - lse[rows])
+                return True, False
+            low = 0.0 if clean else float(block.min())
+            if self._scale is not None:
+                sums = block.sum(axis=1, dtype=np.float64)
+                if not (low >= 0 and np.isfinite(sums).all() and (sums >= refusals.LEAST_SUM).all()):
+                    return False, False
+                self._scale[rows] = 1.0 / sums
+                top_score[rows] = np.minimum(best / sums, 1.0)
+                return True, False
+            top_score[rows] = best
+            high = float(best.max())
+            off = np.abs(np.einsum("ij->i", block) - 1)  # nan in a row makes its sum nan, and nan fails below
+            near = bool((off <= 0.5 * tolerance).all()) or bool(
+                (np.abs(block.sum(axis=1, dtype=np.float64) - 1) <= tolerance).all()
+            )
+            return near and low >= -tolerance and high <= 1 + tolerance, low < 0 or high > 1
+
+        width = k * max(4, matrix.dtype.itemsize) // 4
+        one_chunk = n * width <= CHUNK_BYTES
+        look: Callable[[slice], tuple[bool, bool]] = visit
+        if not one_chunk and not logits and self._scale is None and matrix.flags.c_contiguous and not half:
+            compiled = fast.kernel("top_pass", n * k)
+            if compiled is not None:
+                look = fast.top_visit(compiled, matrix, tolerance, top, top_score, visit)
+        verdicts = [visit(slice(0, n))] if one_chunk else list(map_chunks(look, row_chunks(n, width)))
+        if not all(ok for ok, _ in verdicts):
+            raise refusals.bad_row(
+                matrix, tolerance, self.space, normalized=self._scale is not None, caller=self.caller
+            )
+        self._lse = lse
+        self._clip = any(clip for _, clip in verdicts)
+        self._top, self._top_score = top, np.clip(top_score, 0, 1) if self._clip else top_score
+
+    def _pass_column(self, p: Array) -> None:
+        tolerance = TOLERANCE["float64" if self.space == "logit" else p.dtype.name]
+        if self.space == "logit":
+            if refusals.no_logit(p).any():
+                raise refusals.bad_column(p, tolerance, self.space, self.caller)
+            self._log_odds = p.astype(np.float64)
+            self.matrix = p = sigmoid(p)
+        low, high = float(p.min()), float(p.max())
+        if not (low >= -tolerance and high <= 1 + tolerance):  # also catches nan
+            raise refusals.bad_column(p, tolerance, "proba", self.caller)
+        self._clip = low < 0 or high > 1
+
+    def _find_top(self) -> None:
+        """Find the top label when it is first asked for: binary metrics of class 1 never do."""
+        if self.matrix is None or self.matrix.ndim == 2:
+            self._pass()
+            return
+        one = np.clip(self.matrix, 0, 1) if self._clip else self.matrix
+        zero = 1 - one
+        self._top_score = np.maximum(one, zero)
+        self._top = (one > zero).astype(np.int64)
+
+
+def _peak(block: Array, logits: bool) -> tuple[Ints, Array, bool]:
+    """Index and value of the largest entry of each row, and whether no entry is negative for sure.
+
+    Non-negative floats order like their unsigned bits, and any negative (or nan) outranks them all:
+    one fast integer argmax finds the top label and betrays bad values, without a pass for the minimum.
+    """
+    if not logits and block.flags.c_contiguous:
+        bits = block.view(np.uint64 if block.dtype.itemsize == 8 else np.uint32)
+        peak = bits.argmax(axis=1)
+        best = np.take_along_axis(block, peak[:, None], axis=1)[:, 0]
+        if not np.signbit(best).any():
+            return peak, best, True
+    peak = block.argmax(axis=1)
+    return peak, np.take_along_axis(block, peak[:, None], axis=1)[:, 0], False
+
+
 def check_forecast(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -220,12 +441,13 @@ def check_forecast(
     normalize: bool = False,
 ) -> Forecast:
     """Check truth, forecast and weights together and return one `Forecast`."""
-    if space not in ("proba", "logit"):
-        raise input_error("space", caller, "be 'proba' or 'logit'", repr(space), "say what y_proba holds")
-    if normalize and space == "logit":
-        raise input_error("normalize", caller, "be False for logits", "True", "softmax normalises by itself")
+    check_space(space, caller)
+    if check_flag(normalize, "normalize", caller) and space == "logit":
+        raise input_error("normalize", caller, "be False for logits", "True", "softmax normalizes by itself")
     matrix = check_matrix(y_proba, "y_proba", caller)
     n_classes = 2 if matrix.ndim == 1 else matrix.shape[1]
+    if classes is None and hasattr(type(y_proba), "columns" if hasattr(type(y_proba), "columns") else "column_names"):
+        classes, y_true = named_columns(y_proba, to_array(y_true, "y_true", caller))
     names = check_classes(classes, n_classes, caller)
     codes = check_labels(y_true, len(matrix), n_classes, names, caller)
     forecast = Forecast(
@@ -241,7 +463,7 @@ def check_pairs(
     correct: ArrayLike, confidence: ArrayLike, *, caller: str, sample_weight: ArrayLike | None = None
 ) -> Forecast:
     """Check top-label pairs (was it right, how confident) and return a `Forecast` without vectors."""
-    scores = _to_float(to_array(confidence, "confidence", caller), "confidence", caller)
+    scores = to_float(to_array(confidence, "confidence", caller), "confidence", caller)
     if scores.ndim != 1:
         raise input_error("confidence", caller, "have shape (n,)", f"shape {scores.shape}", "pass one score per row")
     if not len(scores):
@@ -249,15 +471,12 @@ def check_pairs(
     try:
         hits = check_labels(correct, len(scores), 2, None, caller)
     except InputError as error:
-        raise InputError(str(error).replace("y_true", "correct").replace("y_proba", "confidence")) from error
+        raise error.with_names({"y_true": "correct", "y_proba": "confidence"}) from error
     forecast = Forecast(hits, None, check_weights(sample_weight, len(hits), caller), None, 0, "proba", caller)
     tolerance = TOLERANCE[scores.dtype.name]
     bad = ~((scores >= -tolerance) & (scores <= 1 + tolerance))
     if bad.any():
-        row = first_true(bad)
-        raise input_error(
-            "confidence", caller, "lie in [0, 1]", f"{scores[row]:.6g} at row {row}", "pass probabilities, not logits"
-        )
+        raise refusals.bad_confidence(scores, bad, caller)
     forecast._top_score = np.clip(scores, 0, 1)
     forecast._hit = hits.astype(bool)
     return forecast
@@ -265,7 +484,7 @@ def check_pairs(
 
 def check_names(value: str, allowed: Sequence[str], argument: str, caller: str) -> str:
     """Return `value` if it is one of the allowed words."""
-    if value not in allowed:
+    if not (isinstance(value, str) and value in allowed):
         import difflib
 
         near = difflib.get_close_matches(str(value), list(allowed), 1)
@@ -274,9 +493,34 @@ def check_names(value: str, allowed: Sequence[str], argument: str, caller: str) 
     return value
 
 
-def check_rng(rng: Any, caller: str) -> np.random.Generator:
-    """Turn None, an int or a Generator into a Generator (SPEC 7)."""
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise input_error("rng", caller, "be None, an integer or a Generator", repr(rng), "pass a seed") from error
+def check_words(value: Iterable[str] | str, argument: str, caller: str, least: int = 0) -> list[str]:
+    """Return one name or several as a list, of at least so many."""
+    words = [value] if isinstance(value, str) else value
+    listed = list(words) if isinstance(words, Iterable) else []
+    named = isinstance(words, Iterable) and all(isinstance(word, str) for word in listed)
+    if not named or len(listed) < least:
+        raise input_error(argument, caller, "be a name or a list of names", repr(value), "pass for example ['ece']")
+    return listed
+
+
+def check_n_bins(n_bins: int, caller: str, argument: str = "n_bins") -> int:
+    """Return a positive whole number of bins."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise input_error(argument, caller, "be a positive whole number", repr(n_bins), "use 15")
+    if n_bins > MOST_BINS:
+        raise input_error(argument, caller, f"be at most {MOST_BINS:,}", repr(n_bins), "use 15")
+    return int(n_bins)
+
+
+def check_space(space: Space, caller: str, argument: str = "y_proba") -> Space:
+    """Return the space of the scores if there is such a one."""
+    if not (isinstance(space, str) and space in ("proba", "logit")):
+        raise input_error("space", caller, "be 'proba' or 'logit'", repr(space), f"say what {argument} holds")
+    return space
+
+
+def check_flag(value: bool, argument: str, caller: str) -> bool:
+    """Return True or False; a word or a number is refused, because any of them would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise input_error(argument, caller, "be True or False", repr(value), "pass one of the two")
+    return bool(value)

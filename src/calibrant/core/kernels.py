@@ -11,13 +11,25 @@ import math
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
+from calibrant.core import fast
 from calibrant.core.inputs import Forecast
+from calibrant.core.options import check_scale
 from calibrant.core.parallel import map_chunks
-from calibrant.errors import input_error
+from calibrant.core.weights import are_counts
 
 __all__ = [
-    "KERNELS", "check_gamma", "kernel_matrix", "laplace_sum", "median_distance", "median_rows", "pair_sum",
-    "paired_kernel", "residuals", "resolve_gamma", "spread_rows", "unbiased_value",
+    "KERNELS",
+    "check_gamma",
+    "kernel_matrix",
+    "laplace_sum",
+    "median_distance",
+    "median_rows",
+    "pair_sum",
+    "paired_kernel",
+    "residuals",
+    "resolve_gamma",
+    "spread_rows",
+    "unbiased_value",
 ]
 
 KERNELS = ("exponential", "gaussian", "total-variation")
@@ -27,6 +39,8 @@ KERNELS = ("exponential", "gaussian", "total-variation")
 _SMALL_BLOCK, _LARGE_BLOCK, _NARROW = 128, 512, 14
 #: Squared distances below this are recomputed from differences: ‖p‖² + ‖q‖² − 2p·q keeps no digit of them.
 _NEAR = 1e-8
+#: Below this width a kernel sees the digits that ‖p‖² + ‖q‖² − 2p·q loses.
+_NARROW_GAMMA = 1e-3
 #: … unless the residuals of the pair are so small that even a wrong kernel value cannot be seen.
 _NEGLIGIBLE = 1e-6
 #: Pairs of at most this many rows enter the median heuristic.
@@ -72,7 +86,9 @@ def kernel_matrix(a: Floats, b: Floats, kernel: str, gamma: float, important: Fl
         values *= -1.0 / gamma
     elif kernel == "gaussian":
         values = _euclidean(a, b)
-        values *= -0.5 / gamma**2
+        if gamma < _NARROW_GAMMA:  # forecasts that differ by less than a rounding error of the product
+            _refine(values, a, b, important)
+        values *= -0.5 / max(gamma**2, 1e-300)
     else:
         values = _euclidean(a, b)
         _refine(values, a, b, important)
@@ -102,12 +118,19 @@ def pair_sum(points: Floats, residuals: Floats, kernel: str, gamma: float) -> fl
     if k == 2 and kernel != "gaussian":
         return _pair_sum_binary(points, residuals, kernel, gamma)
     block = _SMALL_BLOCK if k <= _NARROW else _LARGE_BLOCK
+    tile = fast.kernel("tile_pass", n * n) if kernel == "exponential" else None
+    if tile is not None:
+        points, residuals = np.ascontiguousarray(points), np.ascontiguousarray(residuals)
 
     def corner(first: int, second: int) -> float:
         rows, columns = slice(first, first + block), slice(second, second + block)
         product = residuals[rows] @ residuals[columns].T
         if first == second:
             np.fill_diagonal(product, 0.0)
+        if tile is not None:
+            square = _euclidean(points[rows], points[columns])
+            found = tile(points[rows], points[columns], square, product, 1.0 / gamma, _NEAR, _NEGLIGIBLE)
+            return (1.0 if first == second else 2.0) * float(found)
         values = kernel_matrix(points[rows], points[columns], kernel, gamma, product)
         return (1.0 if first == second else 2.0) * float(np.einsum("ij,ij->", values, product))
 
@@ -157,10 +180,10 @@ def spread_rows(key: Array, weights: Floats | None, limit: int) -> Ints:
     Integer weights act like repeated rows: positions are counted in the repeated sample.
     """
     n = len(key)
-    whole = weights is not None and bool((weights == np.floor(weights)).all())
-    counts = weights.astype(np.int64) if whole and weights is not None else np.ones(n, dtype=np.int64)
-    if weights is not None and not whole:
-        counts = (weights > 0).astype(np.int64)
+    if weights is None:
+        counts = np.ones(n, dtype=np.int64)
+    else:
+        counts = weights.astype(np.int64) if are_counts(weights) else (weights > 0).astype(np.int64)
     total = int(counts.sum())
     if total <= limit:
         return np.repeat(np.arange(n), counts)
@@ -175,6 +198,8 @@ def median_distance(points: Floats, kernel: str) -> float:
     When more than half of the pairs coincide the median is 0 and the mean distance is used; when all
     coincide, 1 (the kernel is then constant whatever γ).
     """
+    if points.shape[1] == 2 and kernel != "gaussian":  # on the line where `pair_sum` measures them
+        points = np.stack([1.0 - points[:, 1], points[:, 1]], axis=1)
     distance = _distances(points, points, kernel)[np.triu_indices(len(points), 1)]
     if not distance.size:
         return 1.0
@@ -232,7 +257,6 @@ def unbiased_value(points: Floats, rest: Floats, weights: Floats | None, kernel:
 
 def check_gamma(gamma: float | str, caller: str) -> None:
     """Refuse anything but a positive number or the word ``"median"``."""
-    if gamma == "median":
+    if isinstance(gamma, str) and gamma == "median":
         return
-    if isinstance(gamma, str) or not (gamma > 0 and math.isfinite(gamma)):
-        raise input_error("gamma", caller, "be a positive number or 'median'", repr(gamma), "use gamma='median'")
+    check_scale(gamma, "gamma", caller, "use gamma='median'")  # type: ignore[arg-type]  # refuses words

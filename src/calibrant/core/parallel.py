@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -13,6 +14,13 @@ S = TypeVar("S")
 #: Scores per chunk of a vector and bytes per chunk of a matrix: both fit the second-level cache.
 CHUNK_SCORES = 1 << 16
 CHUNK_BYTES = 1 << 20
+
+
+_THREAD = threading.local()
+
+
+def _enter() -> None:
+    _THREAD.busy = True
 
 
 def cores(n_jobs: int | None = None) -> int:
@@ -30,11 +38,14 @@ def row_chunks(n_rows: int, row_bytes: int = 0) -> list[slice]:
 
 
 def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | None = None) -> Iterator[T]:
-    """Apply `function` to each item on a thread pool and yield the results in order."""
+    """Apply `function` to each item on a thread pool and yield the results in order.
+
+    Work that a thread of a pool hands on runs in that thread: the cores are busy already.
+    """
     work = list(items)
     threads = min(cores(n_jobs), len(work))
-    if threads < 2:
+    if threads < 2 or getattr(_THREAD, "busy", False):
         yield from map(function, work)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, initializer=_enter) as pool:
         yield from pool.map(function, work)

@@ -1,7 +1,7 @@
 """Isotonic regression by pooling adjacent violators, with ties pooled and no sort of indices where none is needed.
 
 Every fit goes through one small table of pieces (first score, last score, Σw, Σw·t). For a yes/no outcome
-the pieces are known before any pooling: between two neighbouring scores with t = 1 there are only misses, which
+the pieces are known before any pooling: between two neighboring scores with t = 1 there are only misses, which
 the violators' rule joins to the hit before them. With many hits one sort of packed integers finds the pieces
 (`pool_hits`); with few (one in K) a search of the hits in sorted chunks does (`isotonic_hits`).
 """
@@ -17,7 +17,14 @@ from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
-    "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots",
+    "Pieces",
+    "isotonic_fit",
+    "isotonic_hits",
+    "isotonic_knots",
+    "pav",
+    "pool_hits",
+    "pool_ties",
+    "smooth_knots",
     "thin_knots",
 ]
 
@@ -34,16 +41,8 @@ class Pieces(NamedTuple):
 def pav(values: Floats, weights: Floats) -> Floats:
     """Return the non-decreasing sequence closest to `values` in weighted squared error.
 
-    Parameters
-    ----------
-    values : array, shape (m,)
-        Means of the pieces in the order of their scores; ties must be pooled before.
-    weights : array, shape (m,)
-        Weights, not negative. A piece of weight 0 takes the value of the piece before it.
-
-    Notes
-    -----
-    Pool adjacent violators [1]_: O(m). A piece and its follower are joined when the follower is not larger.
+    `values` are means of pieces in the order of their scores, ties pooled; weight 0 takes the value before it.
+    Pool adjacent violators [1]_, O(m): a piece and its follower are joined when the follower is not larger.
 
     References
     ----------
@@ -89,12 +88,13 @@ def _stretches(pieces: Pieces) -> Ints:
     return np.flatnonzero(np.concatenate([[True], fitted[1:] > fitted[:-1]]))
 
 
-def smooth_knots(pieces: Pieces, rows: float) -> tuple[Floats, Floats]:
+def smooth_knots(pieces: Pieces, rows: float, probability: Floats | None = None) -> tuple[Floats, Floats]:
     """Return one knot per stretch of the isotonic fit, at its mean score, drawn towards that score.
 
     A stretch of n rows with h hits and mean score s takes the value (h + rows·s) / (n + rows): as if `rows` further
-    rows had borne the score out. Between the centres the curve is linear, so it has no steps, and it never
-    reaches 0 or 1 where the score does not. Pieces must be ties or cells: their first score stands for all.
+    rows had borne the score out. Between the centers the curve is linear, so it has no steps, and it never
+    reaches 0 or 1 where the score does not. Pieces must be ties or cells: their first score stands for all. Where
+    scores are not probabilities, `probability` gives those of the pieces; the knots stay at the mean scores.
 
     Examples
     --------
@@ -103,12 +103,15 @@ def smooth_knots(pieces: Pieces, rows: float) -> tuple[Floats, Floats]:
     """
     start = _stretches(pieces)
     weight, hits = np.add.reduceat(pieces.weight, start), np.add.reduceat(pieces.hits, start)
-    centre = np.add.reduceat(pieces.weight * pieces.first, start) / weight
-    return centre, pav((hits + rows * centre) / (weight + rows), weight)
+    center = np.add.reduceat(pieces.weight * pieces.first, start) / weight
+    mean = center if probability is None else np.add.reduceat(pieces.weight * probability, start) / weight
+    return center, pav((hits + rows * mean) / (weight + rows), weight)
 
 
 def isotonic_hits(
-    chunks: Sequence[slice], block: Callable[[slice], tuple[Array, Floats | None]], hit_score: Array,
+    chunks: Sequence[slice],
+    block: Callable[[slice], tuple[Array, Floats | None]],
+    hit_score: Array,
     hit_weight: Floats | None = None,
 ) -> Pieces:
     """Return the pieces of a yes/no outcome whose scores come in chunks of any order.
@@ -125,7 +128,7 @@ def isotonic_hits(
     Notes
     -----
     Cost: the sorts inside the chunks plus m binary searches a chunk. Memory: one chunk per core and a few vectors
-    of length m, so 25 000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort.
+    of length m, so 25,000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort.
     """
     if hit_weight is None:
         score, count = np.unique(hit_score, return_counts=True)
@@ -167,17 +170,7 @@ def isotonic_fit(score: Array, outcome: Array, weight: Floats | None = None) -> 
     Ties in the score are pooled; between thresholds the fit is linear, outside it is held: evaluate with
     ``np.interp(new_score, thresholds, values)``. Thresholds are thinned to the ends of constant stretches.
 
-    Parameters
-    ----------
-    score : array, shape (n,)
-        Finite scores in any order and float dtype.
-    outcome : array, shape (n,)
-        Truth: bool, 0/1, or any real mean.
-    weight : array, shape (n,), optional
-        Rows of weight 0 are left out.
-
-    Notes
-    -----
+    Scores are finite, in any order; the outcome is bool, 0/1 or any real mean; rows of weight 0 are left out.
     O(n log n) by a sort of plain values (not of indices) for an unweighted yes/no outcome.
 
     Examples
@@ -231,7 +224,7 @@ def thin_knots(thresholds: Floats, values: Floats, n_knots: int) -> tuple[Floats
     """Return at most about `n_knots` knots of a non-decreasing map into [0, 1] and a bound of the error.
 
     Knots are kept where the value leaves a cell of width 2/`n_knots`. Between two kept knots both maps lie
-    between the same two values, and those differ by less than a cell unless they were neighbours before: so
+    between the same two values, and those differ by less than a cell unless they were neighbors before: so
     the maps differ nowhere by more than the cell width, the bound that is returned (0 if nothing was dropped).
 
     Examples

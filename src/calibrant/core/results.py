@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = ["Decomposition", "Difference", "Interval", "Record", "Result", "TestResult", "format_pvalue", "format_value"]
+from calibrant.core.jsonable import plain
+from calibrant.core.notebook import text_html
+from calibrant.core.text import count, pvalue_phrase, significant
 
-
-def format_value(value: float | None) -> str:
-    """Write a number with four significant digits, and a dash for what does not apply."""
-    return "–" if value is None else f"{value:.4g}"
-
-
-def format_pvalue(pvalue: float | None) -> str:
-    """Write a p-value the way a sentence needs it: ``p = 0.012`` or ``p < 0.001``."""
-    if pvalue is None:
-        return "p –"
-    return "p < 0.001" if pvalue < 0.001 else f"p = {pvalue:.3f}"
-
-
-def _plain(value: Any) -> Any:
-    """Turn nested records and tuples into dicts and lists; NumPy scalars into Python's."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+__all__ = ["Decomposition", "Difference", "Interval", "Record", "Result", "TestResult"]
 
 
 class Record:
@@ -36,8 +17,12 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values, nested results as dicts."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        fields: dict[str, Any] = plain(self)
+        return fields
+
+    def _repr_html_(self) -> str:
+        """Show the readable text in a notebook; results with a table of their own show that."""
+        return text_html(str(self))
 
 
 @dataclass(frozen=True)
@@ -47,7 +32,7 @@ class Interval(Record):
     Examples
     --------
     >>> print(Interval(0.12, 0.1, 0.14, 0.95, "normal", 10_000))
-    0.12 [0.1, 0.14] (95 % normal interval, n = 10 000)
+    0.12 [0.1, 0.14] (95% normal interval, n = 10,000)
     """
 
     value: float
@@ -58,8 +43,8 @@ class Interval(Record):
     n: int
 
     def __str__(self) -> str:
-        bounds = f"{format_value(self.value)} [{format_value(self.low)}, {format_value(self.high)}]"
-        return f"{bounds} ({100 * self.level:g} % {self.method} interval, n = {_count(self.n)})"
+        bounds = f"{significant(self.value)} [{significant(self.low)}, {significant(self.high)}]"
+        return f"{bounds} ({100 * self.level:g}% {self.method} interval, n = {count(self.n)})"
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -84,8 +69,8 @@ class TestResult(Record):
 
     def __str__(self) -> str:
         return (
-            f"{self.method} test: statistic {format_value(self.statistic)}, "
-            f"{format_pvalue(self.pvalue)}, n = {_count(self.n)}"
+            f"{self.method} test: statistic {significant(self.statistic)}, "
+            f"{pvalue_phrase(self.pvalue)}, n = {count(self.n)}"
         )
 
 
@@ -112,12 +97,12 @@ class Result(Record):
     bound: str | None = None
 
     def __str__(self) -> str:
-        text = f"{self.name} {format_value(self.value)}"
+        text = f"{self.name} {significant(self.value)}"
         if self.interval is not None:
-            text += f" [{format_value(self.interval.low)}, {format_value(self.interval.high)}]"
+            text += f" [{significant(self.interval.low)}, {significant(self.interval.high)}]"
         if self.null_mean is not None:
-            null = f"if calibrated {format_value(self.null_mean)} ± {format_value(self.null_std)}"
-            text += f" ({null}, {format_pvalue(self.pvalue)})"
+            null = f"if calibrated {significant(self.null_mean)} ± {significant(self.null_std)}"
+            text += f" ({null}, {pvalue_phrase(self.pvalue)})"
         if self.estimates is not None:
             prefix = f"{self.bound} bound of: " if self.bound in ("lower", "upper") else ""
             text += f"; {prefix}{self.estimates}"
@@ -129,7 +114,7 @@ class Difference(Record):
     """Before against after on the same rows; `change` = before − after, so positive means improved.
 
     `exact` tells whether the change equals that of the proper calibration error (the map between the
-    two forecasts is injective) rather than being only a bound of it.
+    two forecasts is one-to-one) rather than being only a bound of it.
 
     Examples
     --------
@@ -147,14 +132,14 @@ class Difference(Record):
 
     def __str__(self) -> str:
         direction = "worsened" if self.change < 0 else "improved"
-        text = f"{self.name} {format_value(self.before)} -> {format_value(self.after)}: "
-        text += f"{direction} by {format_value(abs(self.change))}"
+        text = f"{self.name} {significant(self.before)} -> {significant(self.after)}: "
+        text += f"{direction} by {significant(abs(self.change))}"
         if self.interval is not None:
             ends = sorted((self.interval.low, self.interval.high), reverse=self.change < 0)
             sign = -1 if self.change < 0 else 1
-            text += f" [{format_value(sign * ends[0])}, {format_value(sign * ends[1])}]"
+            text += f" [{significant(sign * ends[0])}, {significant(sign * ends[1])}]"
         if self.pvalue is not None:
-            text += f", {format_pvalue(self.pvalue)}"
+            text += f", {pvalue_phrase(self.pvalue)}"
         return text + (" (equals the change of its calibration error)" if self.exact else "")
 
 
@@ -175,10 +160,6 @@ class Decomposition(Record):
 
     def __str__(self) -> str:
         return (
-            f"score {format_value(self.score)} = entropy {format_value(self.entropy)} "
-            f"+ calibration {format_value(self.calibration)} - sharpness {format_value(self.sharpness)}"
+            f"score {significant(self.score)} = entropy {significant(self.entropy)} "
+            f"+ calibration {significant(self.calibration)} - sharpness {significant(self.sharpness)}"
         )
-
-
-def _count(n: int) -> str:
-    return f"{n:,}".replace(",", " ")

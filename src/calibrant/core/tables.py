@@ -1,4 +1,7 @@
-"""The one table under every one-dimensional measure: key, n, Σw, Σw·s, Σw·t, rows sorted by key.
+"""The one bin rule, and the one table under every one-dimensional metric: key, n, Σw, Σw·s, Σw·t, sorted by key.
+
+``index = clip(ceil((float64(s) − 2⁻²⁴)·m) − 1, 0, m − 1)``: the intervals (lo, hi], the first closed. A score
+up to 2⁻²⁴ above an edge counts as on it, so decimals stored as float32 or float64 fall in the bin they name.
 
 A table is keyed by distinct score (`grid` 0, exact) or by cell of a fixed grid (mergeable); bins are dense
 arrays of the same sums. Tables add with ``+``, the empty one is neutral, arguments never change. Outcome sums
@@ -9,23 +12,72 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
-from calibrant.core.edges import PARTS, cell_key, width_index
+from calibrant.core import fast
 from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
-from calibrant.core.pool import pool_ties
+from calibrant.core.weights import mass_edges
 
-#: Copies of the bins neighbouring rows count into, and up to how many bins that pays.
+#: Cells of the fine grid (2¹⁰·3·5²) and of the coarse one (classes, slices); bins are whole numbers of cells.
+FINE = 76_800
+COARSE = 1_200
+#: Steps of the path on which the joint test of the verdict works.
+TEST_STEPS = 1_000
+#: Half an ulp of float32 at 1: how far above an edge still counts as on it.
+SLACK = 2.0**-24
+#: Keys a cell may take: the first and last cell are split by octave, 16 parts each, down to 2⁻⁶⁴.
+PARTS = 1024
+PER_OCTAVE = 16
+DEEPEST = 64
+#: Moves the octave borders off exact powers of two, so that every engine's log2 agrees on the side.
+NUDGE = 1e-6
+#: Copies of the bins neighboring rows count into, and up to how many bins that pays.
 _LANES = 8
 _FEW_BINS = 512
+
+
+def width_index(score: Array, m: int) -> Ints:
+    """Return the equal-width bin (of `m`) of each score in [0, 1]."""
+    index = score.astype(np.float64)
+    index -= SLACK
+    index *= m
+    np.ceil(index, out=index)
+    index -= 1.0
+    np.clip(index, 0, m - 1, out=index)
+    return index.astype(np.int64)
+
+
+def depth(distance: Array) -> Ints:
+    """Rank of a distance to 0 (or 1) within its end cell: 0 at exactly zero, then by sixteenth octaves."""
+    with np.errstate(divide="ignore"):
+        octave = np.log2(distance.astype(np.float64))
+    rank = np.floor(PER_OCTAVE * (octave + DEEPEST) + NUDGE) + 1
+    return np.clip(rank, 0, PARTS - 1).astype(np.int64)
+
+
+def cell_key(score: Array, m: int) -> Ints:
+    """Return the ordered integer key of each score's cell on a grid of `m`; ``key // PARTS`` is the cell.
+
+    Sharp networks put most rows into the last cell, so the first and the last cell are split further by
+    the octave of s and of 1 − s.
+    """
+    key = width_index(score, m)
+    first, last = key == 0, key == m - 1
+    key *= PARTS
+    if first.any():
+        key[first] += depth(score[first])
+    if last.any():
+        key[last] += PARTS - 1 - depth(1.0 - score[last].astype(np.float64))
+    return key
 
 
 def sum_by(index: Ints, values: Array, m: int) -> Floats:
     """Sum the last axis of `values` by `index` into `m` slots; leading axes stay."""
     if values.ndim == 1:
-        return np.bincount(index, values, m).astype(np.float64)
+        return np.bincount(index, values, m).astype(np.float64, copy=False)
     flat = values.reshape(-1, values.shape[-1])
     out = np.stack([np.bincount(index, row, m) for row in flat])
     return out.reshape(*values.shape[:-1], m).astype(np.float64)
@@ -88,7 +140,7 @@ class Table:
         keys, where = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
 
         def both(name: str) -> Floats:
-            return np.bincount(where, np.concatenate([getattr(self, name), getattr(other, name)]), len(keys))
+            return sum_by(where, np.concatenate([getattr(self, name), getattr(other, name)]), len(keys))
 
         return Table(self.grid, keys, both("n"), both("w"), both("ws"), both("wt"), both("we"), both("w2"))
 
@@ -104,7 +156,7 @@ class Table:
             index = (self.key // PARTS) // (self.grid // m)
         else:
             index = width_index(self.key, m)
-        return self._collect(index, m)
+        return self.collect(index, m)
 
     def mass_bins(self, m: int) -> Bins:
         """Collect into at most `m` equal-mass bins; equal scores are never split.
@@ -113,12 +165,12 @@ class Table:
         """
         if not len(self):
             return Bins.zeros(1, m)
-        reached = np.cumsum(self.w) * m
-        edges = np.searchsorted(reached, np.arange(1, m) * (reached[-1] / m))
+        edges = mass_edges(self.w, m)
         index = np.searchsorted(edges, np.arange(len(self)), side="left")
-        return self._collect(index, m)
+        return self.collect(index, m)
 
-    def _collect(self, index: Ints, m: int) -> Bins:
+    def collect(self, index: Ints, m: int) -> Bins:
+        """Sum the rows into `m` bins, given the bin of each row."""
         return Bins(*(sum_by(index, values, m)[..., None, :] for values in (self.w, self.ws, self.wt)))
 
 
@@ -160,6 +212,59 @@ def value_table(pairs: Pairs) -> Table:
     return Table(0, score, counts, counts, ws, hits, ws, counts)
 
 
+def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Pool the ties of sorted pairs: return the distinct scores, their counts, their hits and score times count.
+
+    `keys` are sorted integers ``bits(score) << 1 | outcome`` (see `sorted_keys`) of scores of
+    some `dtype`. The first pass counts the distinct scores of each chunk, the second writes them where they
+    belong: no temporary is longer than a chunk.
+    """
+    n = len(keys)
+    chunks = row_chunks(n)
+
+    def last_of_tie(rows: slice) -> Array:
+        after = keys[rows.start + 1 : rows.stop + 1]
+        mask = np.ones(rows.stop - rows.start, dtype=bool)
+        np.greater(keys[rows][: len(after)] ^ after, 1, out=mask[: len(after)])
+        return mask
+
+    def survey(rows: slice) -> tuple[int, int, int]:
+        """Distinct scores that end here, position of the last end, hits after it."""
+        ends = np.flatnonzero(last_of_tie(rows))
+        last = int(ends[-1]) if len(ends) else -1
+        return len(ends), last + rows.start if len(ends) else -1, int((keys[rows][last + 1 :] & 1).sum())
+
+    places = []
+    size, previous, carried = 0, -1, 0
+    for rows, (found, last, tail) in zip(chunks, map_chunks(survey, chunks), strict=True):
+        places.append((rows, size, found, previous, carried))
+        size += found
+        previous, carried = (last, tail) if found else (previous, carried + tail)
+
+    score, counts, hits, sums = (np.empty(size) for _ in range(4))
+
+    def write(place: tuple[slice, int, int, int, int]) -> None:
+        rows, start, found, before, carry = place
+        if not found:
+            return
+        here, out = keys[rows], slice(start, start + found)
+        if found == len(here) and not carry and before == rows.start - 1:  # no ties in this chunk
+            score[out] = sums[out] = (here >> 1).view(dtype)
+            counts[out] = 1.0
+            hits[out] = here & 1
+            return
+        ends = np.flatnonzero(last_of_tie(rows))
+        score[out] = (here[ends] >> 1).view(dtype)
+        counts[out] = np.diff(ends, prepend=before - rows.start)
+        reached = np.cumsum(here & 1)[ends]
+        hits[out] = np.diff(reached, prepend=-carry)
+        np.multiply(score[out], counts[out], out=sums[out])
+
+    for _ in map_chunks(write, places):
+        pass
+    return score, counts, hits, sums
+
+
 def sorted_keys(score: Array, outcome: Bools) -> Array:
     """Sort pairs as integers ``bits(score) << 1 | outcome``, ascending; exact for scores in [0, 1]."""
     unsigned = np.dtype(f"i{score.dtype.itemsize}")
@@ -182,35 +287,44 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
     keys, where = np.unique(key, return_inverse=True)
     size = len(keys)
     score = pairs.score.astype(np.float64)
-    n: Floats = np.bincount(where, minlength=size).astype(np.float64)
-    w: Floats
-    w2: Floats
-    ws: Floats
-    we: Floats
+    n = np.bincount(where, minlength=size).astype(np.float64)
     if pairs.weight is None:
         w = w2 = n
-        ws = np.bincount(where, score, size)
-        wt = np.bincount(where, pairs.outcome, size)
-        we = ws if pairs.expected is None else np.bincount(where, pairs.expected, size)
+        ws = sum_by(where, score, size)
+        wt = sum_by(where, pairs.outcome, size)
+        we = ws if pairs.expected is None else sum_by(where, pairs.expected, size)
     else:
         weight = pairs.weight
-        w = np.bincount(where, weight, size)
-        w2 = np.bincount(where, weight * weight, size)
-        ws = np.bincount(where, weight * score, size)
-        wt = np.bincount(where, weight * pairs.outcome, size)
-        we = ws if pairs.expected is None else np.bincount(where, weight * pairs.expected, size)
+        w = sum_by(where, weight, size)
+        w2 = sum_by(where, weight * weight, size)
+        ws = sum_by(where, weight * score, size)
+        wt = sum_by(where, weight * pairs.outcome, size)
+        we = ws if pairs.expected is None else sum_by(where, weight * pairs.expected, size)
     return Table(grid, keys, n, w, ws, wt, we, w2)
 
 
 def width_bins(pairs: Pairs, m: int) -> Bins:
     """Collect pairs into `m` equal-width bins in one chunked pass: no sort, two counts per chunk."""
-    return index_bins(pairs, lambda score: width_index(score, m), m)
+    n = len(pairs.score)
+    plain = pairs.weight is None and pairs.score.dtype.itemsize in (4, 8) and pairs.outcome.dtype == bool
+    kernel = fast.kernel("width_pass", n) if n > CHUNK_SCORES and plain else None
+    if kernel is None:
+        return index_bins(pairs, lambda score: width_index(score, m), m)
+    cells, lanes = 2 * m, _LANES if m <= _FEW_BINS else 1
+    score, outcome = np.ascontiguousarray(pairs.score), np.ascontiguousarray(pairs.outcome)
+
+    def visit(rows: slice) -> Floats:
+        out = np.zeros((2, lanes * cells))
+        kernel(score[rows], outcome[rows], m, lanes, out[0], out[1])
+        return out.reshape(2, lanes, cells).sum(axis=1)
+
+    return _unfold(sum(map_chunks(visit, row_chunks(n)), np.zeros((2, cells))), m)
 
 
 def index_bins(pairs: Pairs, index_of: Callable[[Array], Ints], m: int) -> Bins:
     """Collect pairs into `m` bins given a function score → bin index.
 
-    Neighbouring rows count into different copies of the bins (`_LANES`): sharp forecasts all fall into the last
+    Neighboring rows count into different copies of the bins (`_LANES`): sharp forecasts all fall into the last
     bin, and adding to one memory cell again and again waits for the last addition each time.
     """
     cells, lanes = 2 * m, _LANES if m <= _FEW_BINS else 1
@@ -227,11 +341,28 @@ def index_bins(pairs: Pairs, index_of: Callable[[Array], Ints], m: int) -> Bins:
         sums = np.bincount(joint, score if weight is None else weight * score, lanes * cells)
         return np.stack([counts, sums]).reshape(2, lanes, cells).sum(axis=1)
 
-    total = np.zeros((2, cells))
-    for part in map_chunks(visit, row_chunks(len(pairs.score))):
-        total += part
+    n = len(pairs.score)
+    parts = (visit(slice(0, n)),) if n <= CHUNK_SCORES else map_chunks(visit, row_chunks(n))
+    return _unfold(sum(parts, np.zeros((2, cells))), m)
+
+
+def _unfold(total: Floats, m: int) -> Bins:
+    """Return bins from counts and score sums by bin and outcome."""
     counts, sums = total.reshape(2, 1, m, 2)
     return Bins(counts.sum(axis=-1), sums.sum(axis=-1), counts[..., 1].copy())
+
+
+def even_cells(pairs: Pairs, most: int) -> tuple[Ints, int]:
+    """Cut pairs, in score order, into at most `most` cells of about equal count; equal scores stay together.
+
+    Returns the cell of each pair and the number of cells.
+    """
+    values, where = np.unique(pairs.score, return_inverse=True)
+    counts = np.bincount(where, pairs.weight).astype(np.float64)
+    middle = np.cumsum(counts) - 0.5 * counts
+    m = min(len(values), most)
+    cell = np.minimum((middle / counts.sum() * m).astype(np.int64), m - 1)
+    return cell[where], m
 
 
 def mass_bins(pairs: Pairs, m: int) -> Bins:

@@ -1,6 +1,6 @@
 """Orientation of the 100 × 100 singular vectors in the published run of the 100-class simulation.
 
-The sign of a singular vector is a matter of the LAPACK build, and 4 of these 10 000 differ between builds of today; one
+The sign of a singular vector is a matter of the LAPACK build, and 4 of these 10,000 differ between builds of today; one
 bit each (largest entry positive or not) makes the simulation the same on every machine. Base64 of packed bits.
 """
 

@@ -13,24 +13,24 @@ import math
 import numpy as np
 
 from calibrant._typing import RNG, Floats, Ints
-from calibrant.core.inputs import check_rng
+from calibrant.core.options import check_count, check_number, check_rng, check_share
 from calibrant.datasets.forecasts import SimulatedForecast
 from calibrant.errors import input_error
 
 __all__ = ["accuracy_replaced", "collapsed", "hidden_miscalibration"]
 
 
-def _check(n_classes: int, alpha: float, low: float, caller: str) -> None:
-    if n_classes < 3:
+def _check(n_classes: int, alpha: float, low: float, caller: str, argument: str = "alpha") -> None:
+    if check_count(n_classes, "n_classes", caller, 2, "3") < 3:
         raise input_error("n_classes", caller, "be at least 3", repr(n_classes), "two classes have no construction")
-    if not low < alpha < 1:
-        raise input_error("alpha", caller, f"lie between {low} and 1", repr(alpha), "use alpha=0.7")
+    if not low < check_number(alpha, argument, caller, f"lie between {low} and 1", f"use {argument}=0.7") < 1:
+        raise input_error(argument, caller, f"lie between {low} and 1", repr(alpha), f"use {argument}=0.7")
 
 
-def _sample(
-    laws: Floats, shares: Floats, n: int | None, rng: RNG, caller: str
-) -> tuple[Ints, Ints, Floats | None]:
+def _sample(laws: Floats, shares: Floats, n: int | None, rng: RNG, caller: str) -> tuple[Ints, Ints, Floats | None]:
     """Return forecast index, label and weight of each row: the whole law as weighted rows, or `n` draws."""
+    if n is not None:
+        check_count(n, "n", caller, 1)
     joint = shares[:, None] * laws
     which, label = np.nonzero(joint > 0)
     if n is None:
@@ -84,7 +84,12 @@ def hidden_miscalibration(
     errors["ce2"] = math.sqrt(1.0 - 1.0 / (n_classes - 1)) * (1.0 - alpha)  # [1] eq. (26)
     errors |= dict.fromkeys(("tce1", "tce2", "cwce1", "cwce2", "ece", "ks", "mmce"), 0.0)
     return SimulatedForecast(
-        "hidden_miscalibration", label, forecasts[which], errors, laws[which], weight,
+        "hidden_miscalibration",
+        label,
+        forecasts[which],
+        errors,
+        laws[which],
+        weight,
         about="top label and single classes are calibrated, the vector is not (proposition 3.2)",
     )
 
@@ -119,7 +124,14 @@ def accuracy_replaced(
     >>> data.errors["tce1"], round(data.errors["ce2"], 4)
     (0.0, 0.2934)
     """
-    _check(n_classes, accuracy, 1.0 / n_classes, "accuracy_replaced")
+    _check(
+        n_classes,
+        accuracy,
+        1.0 / check_count(n_classes, "n_classes", "accuracy_replaced", 2),
+        "accuracy_replaced",
+        "accuracy",
+    )
+    check_number(spread, "spread", "accuracy_replaced", "be a number", "use spread=0.2")
     if not (spread >= 0 and accuracy + spread <= 1 and accuracy - spread >= 0.5):
         raise input_error(
             "spread", "accuracy_replaced", "keep class accuracies between 0.5 and 1", repr(spread), "use spread=0.2"
@@ -132,13 +144,24 @@ def accuracy_replaced(
     which, label, weight = _sample(laws, shares, n, rng, "accuracy_replaced")
     errors = _canonical(forecasts, laws, shares) | dict.fromkeys(("tce1", "tce2", "ece", "ks", "mmce"), 0.0)
     return SimulatedForecast(
-        "accuracy_replaced", label, forecasts[which], errors, laws[which], weight, laws[which],
+        "accuracy_replaced",
+        label,
+        forecasts[which],
+        errors,
+        laws[which],
+        weight,
+        laws[which],
         about="the largest entry says the overall accuracy: top-label errors vanish (proposition D.2)",
     )
 
 
 def collapsed(
-    n: int | None = None, *, n_classes: int = 4, confident: float = 0.95, hesitant: float = 0.55, share: float = 0.5,
+    n: int | None = None,
+    *,
+    n_classes: int = 4,
+    confident: float = 0.95,
+    hesitant: float = 0.55,
+    share: float = 0.5,
     rng: RNG = None,
 ) -> SimulatedForecast:
     """Forecasts made calibrated by forgetting all but the predicted class (appendix E).
@@ -168,8 +191,10 @@ def collapsed(
     >>> round(data.errors["sharpness_before"], 4), round(data.errors["sharpness_after"], 4)
     (0.3867, 0.3333)
     """
-    _check(n_classes, hesitant, 1.0 / n_classes, "collapsed")
-    _check(n_classes, confident, 1.0 / n_classes, "collapsed")
+    check_share(share, "share", "collapsed", "0.5")
+    check_count(n_classes, "n_classes", "collapsed", 2)
+    _check(n_classes, hesitant, 1.0 / n_classes, "collapsed", "hesitant")
+    _check(n_classes, confident, 1.0 / n_classes, "collapsed", "confident")
     eye = np.eye(n_classes)
 
     def around(top: float) -> Floats:
@@ -188,6 +213,12 @@ def collapsed(
     errors["sharpness_before"] = share * sharpness(confident) + (1.0 - share) * sharpness(hesitant)
     errors["sharpness_after"] = sharpness(mean)
     return SimulatedForecast(
-        "collapsed", label, forecasts[which], errors, forecasts[which], weight, laws[which],
+        "collapsed",
+        label,
+        forecasts[which],
+        errors,
+        forecasts[which],
+        weight,
+        laws[which],
         about="calibrated by forgetting: K distinct forecasts, less sharp (appendix E)",
     )

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from calibrant._typing import RNG, Floats
-from calibrant.core.inputs import check_names, check_rng
+from calibrant.core.inputs import check_names
 from calibrant.core.links import sigmoid, softmax
+from calibrant.core.options import check_count, check_number, check_positive, check_rng
 from calibrant.datasets._orientation import SIGNS
 from calibrant.datasets.forecasts import SimulatedForecast, draw_labels
 from calibrant.errors import input_error
@@ -18,8 +19,7 @@ __all__ = ["dirichlet_temperature", "hundred_classes", "two_gaussians"]
 
 
 def _positive(value: float, argument: str, caller: str) -> None:
-    if not value > 0:
-        raise input_error(argument, caller, "be positive", repr(value), "use 1.0")
+    check_positive(value, argument, caller, "use 1.0")
 
 
 def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng: RNG = None) -> SimulatedForecast:
@@ -52,7 +52,9 @@ def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng
     (0.074443, 0.00924516)
     """
     generator = check_rng(rng, "two_gaussians")
-    if beta1 == 0:
+    check_count(n, "n", "two_gaussians", 1)
+    check_number(beta0, "beta0", "two_gaussians", "be a number", "use beta0=0.5")
+    if check_number(beta1, "beta1", "two_gaussians", "be a number", "use beta1=-1.5") == 0:
         raise input_error("beta1", "two_gaussians", "not be 0", "0", "use beta1=-1.5")
     label = generator.integers(0, 2, n)
     x = generator.standard_normal(n) + 1.0 - 2.0 * label
@@ -63,16 +65,20 @@ def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng
     errors = {"class1_ce1": one, "class1_ce2": two**0.5, "ce1": 2 * one, "ce2": (2 * two) ** 0.5}
     true = sigmoid(-2.0 * x)
     return SimulatedForecast(
-        "two_gaussians", label, sigmoid(beta0 + beta1 * x), errors, np.stack([1 - true, true], axis=1),
+        "two_gaussians",
+        label,
+        sigmoid(beta0 + beta1 * x),
+        errors,
+        np.stack([1 - true, true], axis=1),
         about="one feature, logistic forecast, truth by quadrature",
     )
 
 
 def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) -> SimulatedForecast:
-    """Gruber & Buettner's simulated 100-class model: 10 000 rows of calibrated forecasts with realistic confidence.
+    """Gruber & Buettner's simulated 100-class model: 10,000 rows of calibrated forecasts with realistic confidence.
 
     For each class i 200 logits ~ N(e_i, S_i), S_i inverse Wishart with scale 100·I and 100 degrees of freedom; labels
-    are drawn from the softmax. The first 10 000 rows are the calibration part, the last 10 000 the test part.
+    are drawn from the softmax. The first 10,000 rows are the calibration part, the last 10,000 the test part.
 
     Parameters
     ----------
@@ -85,8 +91,8 @@ def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) ->
     Returns
     -------
     SimulatedForecast
-        `truth` is the softmax of the logits; `errors` are exact for the law of labels given these rows: ``ce1``,
-        ``ce2``, and ``gap``, mean confidence minus expected accuracy.
+        `truth` is the softmax of the logits; `errors` are exact for the distribution of labels given these rows:
+        ``ce1``, ``ce2``, and ``gap``, mean confidence minus expected accuracy.
 
     Notes
     -----
@@ -129,7 +135,12 @@ def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) ->
     over = np.take_along_axis(forecast, top, axis=1) - np.take_along_axis(truth, top, axis=1)
     errors["gap"] = float(over.mean())
     return SimulatedForecast(
-        "hundred_classes", label, forecast, errors, truth, about="100 classes, calibrated by construction at scale 1",
+        "hundred_classes",
+        label,
+        forecast,
+        errors,
+        truth,
+        about="100 classes, calibrated by construction at scale 1",
     )
 
 
@@ -145,13 +156,18 @@ def _mixing_errors(mixing: float, n_classes: int, concentration: float) -> dict[
 
 
 def dirichlet_temperature(
-    n: int = 1000, *, n_classes: int = 3, concentration: float = 1.0, temperature: float = 1.0, mixing: float = 0.0,
+    n: int = 1000,
+    *,
+    n_classes: int = 3,
+    concentration: float = 1.0,
+    temperature: float = 1.0,
+    mixing: float = 0.0,
     rng: RNG = None,
 ) -> SimulatedForecast:
-    """Truths from a symmetric Dirichlet law, forecasts sharpened by a temperature or mixed with the uniform law.
+    """Truths from a symmetric Dirichlet distribution, forecasts sharpened by a temperature or flattened.
 
-    q ~ Dirichlet(c, …, c), Y ~ q; the forecast is proportional to q^{1/T} (T < 1 over-confident, T > 1 under-
-    confident), then (1 − m)·forecast + m/K. Both maps are injective, so P(Y|f) = q.
+    q ~ Dirichlet(c, …, c), Y ~ q; the forecast is proportional to q^{1/T} (T < 1 overconfident, T > 1 under-
+    confident), then (1 − m)·forecast + m/K. Both maps are one-to-one, so P(Y|f) = q.
 
     Parameters
     ----------
@@ -168,7 +184,7 @@ def dirichlet_temperature(
     -------
     SimulatedForecast
         True ``ce1``, ``ce2``: in closed form at temperature 1, for example CE₂ = m·√((1 − 1/K)/(cK + 1)); otherwise
-        the mean over 2¹⁸ draws of its own fixed seed (relative error about 0.1 %).
+        the mean over 2¹⁸ draws of its own fixed seed (relative error about 0.1%).
 
     Examples
     --------
@@ -179,10 +195,10 @@ def dirichlet_temperature(
     caller = "dirichlet_temperature"
     _positive(concentration, "concentration", caller)
     _positive(temperature, "temperature", caller)
-    if not 0 <= mixing < 1:
+    check_count(n, "n", caller, 1)
+    if not 0 <= check_number(mixing, "mixing", caller, "lie in [0, 1)", "use mixing=0") < 1:
         raise input_error("mixing", caller, "lie in [0, 1)", repr(mixing), "use mixing=0")
-    if n_classes < 2:
-        raise input_error("n_classes", caller, "be at least 2", repr(n_classes), "use n_classes=3")
+    check_count(n_classes, "n_classes", caller, 2, "3")
     alpha = np.full(n_classes, float(concentration))
 
     def forecast(q: Floats) -> Floats:
@@ -198,6 +214,10 @@ def dirichlet_temperature(
     generator = check_rng(rng, caller)
     q = generator.dirichlet(alpha, n)
     return SimulatedForecast(
-        "dirichlet_temperature", draw_labels(q, generator), forecast(q), errors, q,
+        "dirichlet_temperature",
+        draw_labels(q, generator),
+        forecast(q),
+        errors,
+        q,
         about="Dirichlet truths, sharpened or flattened forecasts",
     )

@@ -1,30 +1,29 @@
-"""Where predictions come from: files, frames and engines; all they do is fill the states that measures finish."""
+"""Frames and batches on Polars, DuckDB, Spark and others: all they do is fill the states that metrics finish."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-#: Where each public name of this room lives.
+from calibrant._deprecated import lazy_attribute
+
+#: Where each public name lives; the summaries and the store have subpackages of their own now.
 _HOMES = {
-    "Slices": "slices",
-    "Store": "store",
-    "Summary": "summary",
-    "apply_frame": "applying",
-    "apply_paths": "applying",
-    "evaluate_paths": "paths",
-    "fit_frame": "fitting",
-    "fit_summary": "fitting",
-    "open_paths": "paths",
-    "summarize": "frames",
+    "Slices": "summary.slices",
+    "Store": "monitoring.store",
+    "Summary": "summary.summary",
+    "apply_frame": "engines.apply",
+    "apply_paths": "workflows.former",
+    "evaluate_paths": "workflows.former",
+    "fit_frame": "engines.fit",
+    "fit_summary": "engines.fit",
+    "open_paths": "engines.registry",
+    "summarize": "engines.frames",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # names of the mapping
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_attribute(__name__, name, _HOMES)
 
 
 def __dir__() -> list[str]:

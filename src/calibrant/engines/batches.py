@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,11 @@ import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.inputs import TOLERANCE
-from calibrant.engines.columns import Columns
-from calibrant.engines.slices import Slices
-from calibrant.engines.summary import REASONS, Summary
 from calibrant.errors import FileError
+from calibrant.io.layout import Columns
+from calibrant.summary.keys import canonical
+from calibrant.summary.slices import Slices
+from calibrant.summary.summary import REASONS, Summary
 from calibrant.views import View
 
 __all__ = ["Batch", "batches", "reduce_rows", "summarize_lists"]
@@ -35,34 +35,37 @@ class Batch:
     weights: Floats | None
     by: tuple[list[Any], ...]
     rejected: dict[str, int]
+    #: Rows left out by the values of the slice columns.
+    rejected_by: dict[tuple[Any, ...], dict[str, int]]
 
 
 def batches(table: Any, columns: Columns, n_classes: int, *, normalize: bool = False) -> Iterator[Batch]:
     """Yield the rows of a local Narwhals frame (not Spark) as checked batches, in bounded memory."""
-    for raw in _raw_batches(table, columns.used):
+    for raw in raw_batches(table, columns.used):
         yield clean(raw, columns, n_classes, normalize)
 
 
-def _raw_batches(table: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield dicts of column → Polars series, Arrow array or pandas series."""
+def raw_batches(table: Any, names: Sequence[str], size: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield dicts of column → Polars series, Arrow array or pandas series, for `size` rows at once."""
+    size = size or BATCH_ROWS
     native = table.select(*names).to_native()
     kind = table.implementation
     if kind.is_polars():
-        for frame in native.lazy().collect_batches(chunk_size=BATCH_ROWS, engine="streaming"):
+        for frame in native.lazy().collect_batches(chunk_size=size, engine="streaming"):
             yield {name: frame[name] for name in names}
         return
     if kind.is_duckdb():
-        for batch in native.to_arrow_reader(BATCH_ROWS):
+        for batch in native.to_arrow_reader(size):
             yield dict(zip(names, batch.columns, strict=True))
         return
     if hasattr(table, "collect"):  # Dask, Ibis: no batches to be had
         native = table.select(*names).collect().to_native()
     if hasattr(native, "to_batches"):
-        for batch in native.to_batches(max_chunksize=BATCH_ROWS):
+        for batch in native.to_batches(max_chunksize=size):
             yield dict(zip(names, batch.columns, strict=True))
         return
-    for start in range(0, len(native), BATCH_ROWS):
-        part = native.iloc[start : start + BATCH_ROWS]
+    for start in range(0, len(native), size):
+        part = native.iloc[start : start + size]
         yield {name: part[name] for name in names}
 
 
@@ -79,15 +82,35 @@ def clean(raw: dict[str, Any], columns: Columns, n_classes: int, normalize: bool
     reason = _reasons(scores, label, weights, columns, n_classes, normalize)
     good = reason == 0
     counts = {name: int((reason == i + 1).sum()) for i, name in enumerate(REASONS)}
-    by = tuple([value for value, ok in zip(_objects(raw[name]), good, strict=True) if ok] for name in columns.by)
-    return Batch(scores[good], label[good].astype(np.int64), None if weights is None else weights[good], by, counts)
+    keys = [_objects(raw[name]) for name in columns.by]
+    by = tuple([value for value, ok in zip(column, good, strict=True) if ok] for column in keys)
+    left: dict[tuple[Any, ...], dict[str, int]] = {}
+    if keys and not good.all():
+        for row in np.flatnonzero(~good).tolist():
+            found = left.setdefault(tuple(column[row] for column in keys), dict.fromkeys(REASONS, 0))
+            found[REASONS[reason[row] - 1]] += 1
+    held = None if weights is None else weights[good]
+    return Batch(scores[good], label[good].astype(np.int64), held, by, counts, left)
 
 
 def _reasons(scores: Array, label: Floats, weights: Floats | None, columns: Columns, k: int, normalize: bool) -> Ints:
+    reason = score_reasons(scores, columns, normalize)
+    missing = (reason == 1) | np.isnan(label)
+    with np.errstate(invalid="ignore"):
+        if weights is not None:
+            missing |= np.isnan(weights)
+            reason[(weights < 0) | np.isinf(weights)] = 4
+        reason[(label < 0) | (label > max(k, 2) - 1) | (label != np.floor(label))] = 2
+    reason[missing] = 1
+    return reason
+
+
+def score_reasons(scores: Array, columns: Columns, normalize: bool) -> Ints:
+    """Return 0 for usable scores, else 1 + the place in REASONS of why they are not: missing, or outside."""
+
     def rows(test: Bools) -> Bools:
         return np.asarray(test.any(axis=1) if test.ndim == 2 else test)
 
-    missing = rows(np.isnan(scores)) | np.isnan(label)
     reason = np.zeros(len(scores), dtype=np.int64)
     with np.errstate(invalid="ignore"):
         if columns.space == "logit":
@@ -96,16 +119,12 @@ def _reasons(scores: Array, label: Floats, weights: Floats | None, columns: Colu
             total = scores.sum(axis=1, dtype=np.float64)
             outside = rows(scores < 0) | ~np.isfinite(total) | (total <= 0)
         else:
-            tolerance = TOLERANCE[scores.dtype.name]
+            tolerance = columns.tolerance or TOLERANCE[scores.dtype.name]
             outside = rows((scores < -tolerance) | (scores > 1 + tolerance))
             if scores.ndim == 2:
                 outside |= np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > tolerance
-        reason[outside] = 3
-        if weights is not None:
-            missing |= np.isnan(weights)
-            reason[(weights < 0) | np.isinf(weights)] = 4
-        reason[(label < 0) | (label > max(k, 2) - 1) | (label != np.floor(label))] = 2
-    reason[missing] = 1
+    reason[outside] = 3
+    reason[rows(np.isnan(scores))] = 1
     return reason
 
 
@@ -119,12 +138,7 @@ def _floats(column: Any) -> Array:
 
 def _objects(column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else list(column.to_list())
-    return [None if is_missing(value) else value for value in values]
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a plain value is NULL, or NaN, which some engines use for it."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return [canonical(value) for value in values]
 
 
 def _codes(column: Any, columns: Columns) -> Floats:
@@ -180,7 +194,7 @@ def summarize_lists(
     normalize: bool,
     n_classes: int,
 ) -> Slices:
-    """Summarise a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
+    """Summarize a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
     k = n_classes
     model = Summary(k, views=views, n_bins=n_bins, classes=None)
 
@@ -196,7 +210,7 @@ def first_length(table: Any, columns: Columns) -> int:
     series = (head.collect() if hasattr(head, "collect") else head)[columns.scores[0]]
     lengths = [len(value) for value in series.to_list() if value is not None]
     if not lengths or lengths[0] < 2:
-        raise FileError(f"Column {columns.scores[0]!r} starts with no usable list. Hint: give the number of classes.")
+        raise FileError("The column of lists starts with no usable list", hint="give the number of classes")
     return lengths[0]
 
 
@@ -206,6 +220,8 @@ def fold(rows: Iterable[Batch], model: Summary, columns: Columns) -> Slices:
     coarse = Summary(model.n_classes, views=model.views, n_bins=model.n_bins, coarse=True)
     for batch in rows:
         whole.add_rows(0, 0, {}, batch.rejected)
+        for key, left in batch.rejected_by.items():
+            parts.setdefault(key, coarse.empty()).add_rows(0, 0, {}, left)
         if not len(batch.codes):
             continue
         _update(whole, batch, columns, slice(None))
@@ -279,18 +295,12 @@ def pack_state(state: Any) -> bytes:
     if isinstance(state, np.ndarray):
         head = {"array": list(state.shape)}
         return json.dumps(head).encode() + b"\n" + state.astype("<f8").tobytes()
-    parts = [state.whole.to_bytes(), *(part.to_bytes() for part in state.parts.values())]
-    head = {"by": state.by, "keys": [list(key) for key in state.parts], "sizes": [len(part) for part in parts]}
-    return json.dumps(head, default=str).encode() + b"\n" + b"".join(parts)
+    return bytes(state.to_bytes())
 
 
 def unpack_state(data: bytes) -> Any:
     """Read what `pack_state` wrote."""
+    if not data.startswith(b"{"):
+        return Slices.from_bytes(data)
     line, _, rest = data.partition(b"\n")
-    head = json.loads(line)
-    if "array" in head:
-        return np.frombuffer(rest, dtype="<f8").reshape(head["array"]).copy()
-    ends = np.cumsum(head["sizes"]).tolist()
-    summaries = [Summary.from_bytes(rest[end - size : end]) for size, end in zip(head["sizes"], ends, strict=True)]
-    keys = [tuple(key) for key in head["keys"]]
-    return Slices(summaries[0], tuple(head["by"]), dict(zip(keys, summaries[1:], strict=True)))
+    return np.frombuffer(rest, dtype="<f8").reshape(json.loads(line)["array"]).copy()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import and_, or_
 from typing import Any
 
@@ -12,14 +13,28 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array, Ints
-from calibrant.core.inputs import TOLERANCE
-from calibrant.engines.columns import Columns
-from calibrant.engines.row_sums import MOMENTS, PAIR_SCORES, VECTOR_SCORES, RowSums
-from calibrant.engines.summary import REASONS, Summary
-from calibrant.metrics.recipes import ScoreSums
+from calibrant.core.inputs import check_forecast, check_pairs
+from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, program
+from calibrant.engines.expressions import Block, choose, expr, is_nan, write_program
+from calibrant.engines.private import Private
+from calibrant.engines.scans import tolerance_of
+from calibrant.io.layout import Columns
+from calibrant.metrics.recipes import MeanScore, ScoreSums
+from calibrant.summary.summary import REASONS, Summary
+from calibrant.summary.sums import RowSums, scores_of
 
 SCORE, OUTCOME, WEIGHT, EXPECTED = "__s", "__t", "__w", "__e"
-_LABEL, _BAD, _LOG = "__y", "__bad", "__log"
+LABEL, _BAD = "__y", "__bad"
+#: Smallest probability whose logarithm is taken.
+TINY = 1e-300
+#: Rows that give the references of the sums.
+_SAMPLE = 256
+#: Sums of a score: powers about its reference; excess, variance and third moment under calibration.
+_POWERS, _NULL = ("_x1", "_x2", "_x3"), ("_d", "_v2", "_v3")
+#: Classes whose pairs Polars takes one after the other: faster than an unpivot, but a plan for each.
+STACKED = 32
+#: Rows in which a label −1 beside 1 is looked for.
+FIRST = 1_000
 
 
 def _p(k: int) -> str:
@@ -39,24 +54,26 @@ def _any(tests: Sequence[nw.Expr]) -> nw.Expr:
     return reduce(or_, tests)
 
 
-def _choose(values: Sequence[Any], label: nw.Expr) -> nw.Expr:
-    """Return values[label], as a chain of cases."""
-    chosen: nw.Expr = values[-1]
-    for k in range(len(values) - 2, -1, -1):
-        chosen = nw.when(label == float(k)).then(values[k]).otherwise(chosen)
-    return chosen
-
-
 @dataclass(frozen=True)
-class Rows:
+class FrameRows:
     """A checked frame: probabilities ``__p0`` …, label, weight, reason for leaving a row out, slice columns."""
 
     frame: Any
     usable: nw.Expr
+    reason: nw.Expr
     n_classes: int
     pairs: bool
     weighted: bool
     logits: bool
+    #: Names of the scores whose sums are kept; None: all.
+    scores: frozenset[str] | None = None
+
+    def recipes(self) -> list[dict[str, MeanScore]]:
+        """Return the scores to add up: of top-label pairs, and of whole vectors."""
+        return [
+            {name: one for name, one in group.items() if self.scores is None or name in self.scores}
+            for group in scores_of(pairs=self.pairs)
+        ]
 
     @cached_property
     def good(self) -> Any:
@@ -84,12 +101,26 @@ class Rows:
         for k in range(self.n_classes - 2, -1, -1):
             predicted = nw.when(ps[k] == nw.col(SCORE)).then(float(k)).otherwise(predicted)
         frame = frame.with_columns(predicted.alias("__top"))
-        return frame.with_columns((nw.col("__top") == nw.col(_LABEL)).cast(nw.Int32).cast(nw.Float64).alias(OUTCOME))
+        return frame.with_columns((nw.col("__top") == nw.col(LABEL)).cast(nw.Int32).cast(nw.Float64).alias(OUTCOME))
 
     def _with_logs(self, frame: Any) -> Any:
         """Add log p of every class, in two steps: Spark writes an expression out wherever it is named."""
-        clipped = [p.clip(lower_bound=1e-300).alias(_log(k)) for k, p in enumerate(self._ps())]
+        clipped = [p.clip(lower_bound=TINY).alias(_log(k)) for k, p in enumerate(self._ps())]
         return frame.with_columns(*clipped).with_columns(*(nw.col(_log(k)).log() for k in range(self.n_classes)))
+
+    def logits_of(self, share: float) -> tuple[Any, list[nw.Expr]]:
+        """Return the rows that count with log p of every class, mixed with this `share` of even probabilities.
+
+        The smallest probability of a row is in ``__least``.
+        """
+        frame, logs = self.good, [nw.col(_log(k)) for k in range(self.n_classes)]
+        if self.logits:
+            return frame, logs
+        if share:
+            even = share / self.n_classes
+            mixed = (p * (1.0 - share) + even for p in self._ps())
+            frame = frame.with_columns(*(p.alias(_p(k)) for k, p in enumerate(mixed)))
+        return self._with_logs(frame.with_columns(nw.min_horizontal(*self._ps()).alias("__least"))), logs
 
     def top(self, by: Sequence[str]) -> Any:
         """Return the pairs (confidence, correct)."""
@@ -97,20 +128,20 @@ class Rows:
 
     def one_class(self, by: Sequence[str], k: int) -> Any:
         """Return the pairs (p_k, y == k)."""
-        hit = (nw.col(_LABEL) == float(k)).cast(nw.Int32).cast(nw.Float64)
+        hit = (nw.col(LABEL) == float(k)).cast(nw.Int32).cast(nw.Float64)
         return self.good.select(nw.col(_p(k)).alias(SCORE), hit.alias(OUTCOME), *self._keep(by))
 
     def classes(self, by: Sequence[str], group: str) -> Any:
         """Return the pairs of all classes in long form, their class in `group`."""
-        if self.frame.implementation.is_duckdb():  # its unpivot works on the default connection only
+        kind = self.frame.implementation  # DuckDB's unpivot works on the default connection only
+        if kind.is_duckdb() or (kind.is_polars() and self.n_classes <= STACKED):
             return nw.concat(
                 [self.one_class(by, k).with_columns(nw.lit(k).alias(group)) for k in range(self.n_classes)]
             )
         # the sign carries the outcome through the unpivot, so that no label is repeated and compared per class
-        tiny = 1e-300
         signed = [
-            nw.when(nw.col(_LABEL) == float(k))
-            .then(-nw.col(_p(k)).clip(lower_bound=tiny))
+            nw.when(nw.col(LABEL) == float(k))
+            .then(-nw.col(_p(k)).clip(lower_bound=TINY))
             .otherwise(nw.col(_p(k)))
             .alias(_p(k))
             for k in range(self.n_classes)
@@ -123,7 +154,7 @@ class Rows:
         return long.with_columns(hit, nw.col(SCORE).abs().alias(SCORE))
 
     def entropy(self, by: Sequence[str], group: str | None) -> Any:
-        """Return the pairs (normalised entropy, wrong) and the error the forecast expects, 1 − max p."""
+        """Return the pairs (normalized entropy, wrong) and the error the forecast expects, 1 − max p."""
         frame = self._with_logs(self.good_top)
         terms = [p * nw.col(_log(k)) for k, p in enumerate(self._ps())]
         entropy = (nw.sum_horizontal(*terms) * (-1.0 / float(np.log(self.n_classes)))).clip(0.0, 1.0)
@@ -134,69 +165,118 @@ class Rows:
         named = [] if group is None else [nw.col("__top").cast(nw.Int32).alias(group)]
         return frame.select(nw.col("__h").alias(SCORE), nw.col(OUTCOME), nw.col(EXPECTED), *named, *self._keep(by))
 
-    def sums(self, by: Sequence[str]) -> Any:
-        """Return one row (per slice) with counts, reasons and the sums of row scores."""
-        frame = self._with_top(self.frame)
-        weight = nw.col(WEIGHT) if self.weighted else nw.lit(1.0)
-        s, t = nw.col(SCORE), nw.col(OUTCOME)
-        scores: dict[str, Any] = {"accuracy": t, "confidence": s, "brier@top-1": (s - t) * (s - t)}
-        moments: dict[str, Any] = {}
-        if not self.pairs:
-            frame = self._with_row_scores(frame)
-            scores |= {name: nw.col(_named(name)) for name in VECTOR_SCORES}
-            moments = {name: nw.col(_named(name)) for name in MOMENTS}
-        good = nw.col(_BAD) == 0
-        counts = {"n": good, **{reason: nw.col(_BAD) == i + 1 for i, reason in enumerate(REASONS)}}
-        if self.weighted:
-            counts["fractional"] = good & (weight != weight.floor())
-        if not self.pairs:
-            counts["infinite"] = good & (nw.col("__zero") > 0) & (weight > 0)
-        columns = [nw.when(test).then(1).otherwise(0).alias(_named(name, "_n")) for name, test in counts.items()]
-        values = {"__total_w": weight, **{_named(name, "_x"): weight * x for name, x in (scores | moments).items()}}
-        values |= {_named(name, "_xx"): weight * x * x for name, x in scores.items()}
-        columns += [nw.when(good).then(x).otherwise(0.0).alias(name) for name, x in values.items()]
-        names = [*(_named(name, "_n") for name in counts), *values]
-        chosen = frame.select(*(nw.col(name) for name in by), *columns)
-        totals = [nw.col(name).sum().alias(name) for name in names]
+    @cached_property
+    def references(self) -> dict[str, float]:
+        """Return a value near each score, from the first rows: sums of powers about it keep their digits."""
+        if not any(self.recipes()):
+            return {}
+        wanted = [SCORE, OUTCOME] if self.pairs else [*(_p(k) for k in range(self.n_classes)), LABEL]
+        head = self.good.select(*wanted).head(_SAMPLE)
+        head = head.collect() if isinstance(head, nw.LazyFrame) else head
+        columns = [np.asarray(head[name].to_numpy(), dtype=np.float64) for name in wanted]
+        if not len(columns[0]):
+            return {}
+        if self.pairs:
+            sample = check_pairs(columns[1] > 0.5, columns[0], caller="summarize")
+        else:
+            p = np.stack(columns[:-1], axis=1)
+            sample = check_forecast(columns[-1].astype(np.int64), p, caller="summarize", normalize=True)
+        found = {}
+        for recipes in self.recipes():
+            for name, recipe in recipes.items():
+                x = recipe.rows(sample)
+                found[name] = float(np.median(x[np.isfinite(x)])) if np.isfinite(x).any() else 0.0
+        return found
+
+    def reasons(self, by: Sequence[str]) -> Any:
+        """Return one row (per slice) with the number of rows left out, by reason."""
+        bad = nw.col(_BAD)
+        tests = {_named(reason, "_n"): bad == i + 1 for i, reason in enumerate(REASONS)}
+        counted = [nw.when(test).then(1).otherwise(0).alias(name) for name, test in tests.items()]
+        chosen = self.frame.with_columns(self.reason.alias(_BAD)).select(*(nw.col(name) for name in by), *counted)
+        totals = [nw.col(name).sum().alias(name) for name in tests]
         return chosen.group_by(*by).agg(*totals) if by else chosen.select(*totals)
 
-    def _with_row_scores(self, frame: Any) -> Any:
-        """Add the proper scores of each row; see `core.row_scores` for the formulas."""
-        ps, y = self._ps(), nw.col(_LABEL)
-        logs = [nw.col(_log(k)) for k in range(self.n_classes)]
-        frame = self._with_logs(frame).with_columns(
-            nw.sum_horizontal(*ps).alias("__sum"),
-            nw.sum_horizontal(*(p * p for p in ps)).alias("__square"),
-            nw.sum_horizontal(*(p * p * p for p in ps)).alias("__cube"),
-            nw.sum_horizontal(*(p * log for p, log in zip(ps, logs, strict=True))).alias("__plogp"),
-            nw.sum_horizontal(*(p * log * log for p, log in zip(ps, logs, strict=True))).alias("__plog2p"),
-            _choose(ps, y).alias("__true"),
-            ps[0].alias("__c0"),
+    @property
+    def summed(self) -> list[str]:
+        """The columns that `sums` reads of rows that count."""
+        if self.pairs:
+            return [SCORE, OUTCOME]
+        logs = map(_log, range(self.n_classes)) if self.logits else ()
+        return [SCORE, OUTCOME, LABEL, *map(_p, range(self.n_classes)), *logs]
+
+    def sums(self, by: Sequence[str], frame: Any = None) -> Any:
+        """Return one row (per slice) with the number of usable rows and the sums of row scores, of a batch if given."""
+        frame = self.good_top if frame is None else frame
+        top, vector = self.recipes()
+        columns: dict[str, dict[str, nw.Expr]] = {}
+        if top:
+            s = nw.col(SCORE)
+            frame = frame.with_columns((1.0 - s).alias("__miss"))
+            pair = {"input": [nw.col("__miss"), s], "label": [nw.col(OUTCOME)]}
+            pair["truth"] = [nw.when(nw.col(OUTCOME) > 0.5).then(s).otherwise(nw.col("__miss"))]
+            frame, columns = self._write(frame, top, pair, "top")
+        counts: dict[str, nw.Expr] = {}
+        if vector:
+            frame, inputs = self._vector_inputs(frame)
+            frame, more = self._write(frame, vector, inputs, "vec")
+            columns |= more
+            if not self.logits:
+                counts["infinite"] = nw.col("__truth") <= 0.0
+        values = {_named(name, suffix): x for name, found in columns.items() for suffix, x in found.items()}
+        if self.weighted:
+            weight = nw.col(WEIGHT)
+            counts = {name: test & (weight > 0) for name, test in counts.items()}
+            counts["fractional"] = weight != weight.floor()
+            values = {"__total_w": weight} | {name: weight * x for name, x in values.items()}
+        chosen = frame.select(
+            *(nw.col(name) for name in by),
+            nw.col(SCORE).alias("__any"),
+            *(nw.when(test).then(1).otherwise(0).alias(_named(name, "_n")) for name, test in counts.items()),
+            *(x.alias(name) for name, x in values.items()),
         )
-        for k in range(1, self.n_classes - 1):  # running sums, one step each, so that expressions stay short
-            frame = frame.with_columns((nw.col(f"__c{k - 1}") + ps[k]).alias(f"__c{k}"))
-        truth, square = nw.col("__true"), nw.col("__square")
-        ranks = [nw.col(f"__c{k}") - nw.when(y <= float(k)).then(1.0).otherwise(0.0) for k in range(self.n_classes - 1)]
-        mean = nw.col("__sum") * (1.0 + square) - 2.0 * square
-        again = (
-            (1.0 + square) * (1.0 + square) * nw.col("__sum") - 4.0 * (1.0 + square) * square + 4.0 * nw.col("__cube")
-        )
-        zero = nw.lit(0.0) if self.logits else nw.when(truth > 0).then(0.0).otherwise(1.0)
-        log_true = nw.col(_LOG) if self.logits else truth.clip(lower_bound=1e-300).log()
-        return frame.with_columns(
-            (square - 2.0 * truth + 1.0).alias("__brier"),
-            zero.alias("__zero"),
-            (log_true * -1.0).alias("__nll"),
-            (truth * -1.0 / square.sqrt()).alias("__spherical"),
-            nw.sum_horizontal(*(r * r for r in ranks)).alias("__rps"),
-            (nw.col("__plogp") * -1.0).alias("__entropy"),
-            mean.alias("__brier_mean"),
-            (again - mean * mean).alias("__brier_var"),
-            (nw.col("__plog2p") - nw.col("__plogp") * nw.col("__plogp")).alias("__nll_var"),
-        )
+        totals = [nw.col(name).sum().alias(name) for name in (*(_named(name, "_n") for name in counts), *values)]
+        totals.append(nw.col("__any").count().alias("__n_n"))
+        return chosen.group_by(*by).agg(*totals) if by else chosen.select(*totals)
+
+    def _vector_inputs(self, frame: Any) -> tuple[Any, dict[str, Block]]:
+        """Add log p of every class, and p and log p of the truth, from the logits themselves where they are known."""
+        y, logs = nw.col(LABEL), [nw.col(_log(k)) for k in range(self.n_classes)]
+        if not self.logits:
+            frame = self._with_logs(frame).with_columns(choose(self._ps(), y).alias("__truth"))
+            frame = frame.with_columns(nw.col("__truth").clip(lower_bound=TINY).alias("__log_truth"))
+            frame = frame.with_columns(nw.col("__log_truth").log())
+        else:
+            frame = frame.with_columns(choose(self._ps(), y).alias("__truth"), choose(logs, y).alias("__log_truth"))
+        return frame, {
+            "input": list(self._ps()),
+            "log_input": list(logs),
+            "truth": [nw.col("__truth")],
+            "log_truth": [nw.col("__log_truth")],
+            "label": [y],
+        }
+
+    def _write(
+        self, frame: Any, recipes: Mapping[str, MeanScore], inputs: Mapping[str, Block], prefix: str
+    ) -> tuple[Any, dict[str, dict[str, nw.Expr]]]:
+        """Add the columns of some scores; return what is to be summed, by score and suffix."""
+        steps = program(tuple(r.score for r in recipes.values()), len(inputs["input"]), null=True)
+        frame, block = write_program(steps, frame, inputs, prefix)
+        gaps = {
+            name: (expr(block[4 * i]) - self.references.get(name, 0.0)).alias(_named(name, "_gap"))
+            for i, name in enumerate(recipes)
+        }
+        frame = frame.with_columns(*gaps.values())
+        found: dict[str, dict[str, nw.Expr]] = {}
+        for i, (name, recipe) in enumerate(recipes.items()):
+            gap = nw.col(_named(name, "_gap"))
+            found[name] = dict(zip(_POWERS, (gap, gap * gap, gap * gap * gap), strict=True))
+            if depends_on_truth(recipe.score):
+                found[name] |= dict(zip(_NULL, map(expr, block[4 * i + 1 : 4 * i + 4]), strict=True))
+        return frame, found
 
 
-def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
+def prepare(table: Any, columns: Columns, normalize: bool, scores: frozenset[str] | None = None) -> FrameRows:
     """Check every row of a frame inside its engine and make its probabilities ready."""
     schema = table.collect_schema()
     raw = [f"__r{i}" for i in range(len(columns.scores))]
@@ -205,18 +285,18 @@ def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
     k = 0 if columns.kind == "pairs" else len(columns.scores) if columns.kind == "wide" else 2
     frame = table.select(
         *(_float(name, schema).fill_null(nan).alias(r) for name, r in zip(columns.scores, raw, strict=True)),
-        _label(columns, schema).alias(_LABEL),
+        _label(columns, schema).alias(LABEL),
         *weight,
         *(nw.col(name) for name in columns.by),
     )
     kinds = [str(schema[name]) for name in columns.scores]
     single = all(kind == "Float32" for kind in kinds)
-    tolerance = TOLERANCE["float32" if single else "float64"]
-    frame = frame.with_columns(_reason(columns, raw, k, tolerance, normalize).alias(_BAD))
+    tolerance = columns.tolerance or tolerance_of([schema[name] for name in columns.scores])
+    reason = _reason(table, columns, raw, k, tolerance, normalize)
     rs = [nw.col(r) for r in raw]
     logits = columns.space == "logit"
     if columns.kind == "pairs":
-        frame = frame.with_columns(rs[0].clip(0.0, 1.0).alias(SCORE), nw.col(_LABEL).alias(OUTCOME))
+        frame = frame.with_columns(rs[0].clip(0.0, 1.0).alias(SCORE), nw.col(LABEL).alias(OUTCOME))
     elif columns.kind == "binary":
         frame = _binary(frame, rs[0], logits, single)
     elif logits:
@@ -225,7 +305,7 @@ def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
         frame = frame.with_columns((nw.col("__max") + mass.log()).alias("__lse"))
         frame = frame.with_columns(
             *((r - nw.col("__lse")).exp().alias(_p(i)) for i, r in enumerate(rs)),
-            (_choose(rs, nw.col(_LABEL)) - nw.col("__lse")).alias(_LOG),
+            *((r - nw.col("__lse")).alias(_log(i)) for i, r in enumerate(rs)),
         )
     elif normalize:
         frame = frame.with_columns(nw.sum_horizontal(*rs).alias("__total"))
@@ -234,8 +314,8 @@ def prepare(table: Any, columns: Columns, normalize: bool) -> Rows:
         )
     else:
         frame = frame.with_columns(*(r.clip(0.0, 1.0).alias(_p(i)) for i, r in enumerate(rs)))
-    usable = _usable(columns, raw, k, tolerance, normalize, schema[columns.label])
-    return Rows(frame, usable, k, columns.kind == "pairs", columns.weight is not None, logits)
+    usable = _usable(table, columns, raw, k, tolerance, normalize, schema[columns.label])
+    return FrameRows(frame, usable, reason, k, columns.kind == "pairs", columns.weight is not None, logits, scores)
 
 
 def _float(name: str, schema: Any) -> nw.Expr:
@@ -247,19 +327,35 @@ def _label(columns: Columns, schema: Any) -> nw.Expr:
     """Return the class index of the label as a float: NaN where it is missing, −1 where it names no class."""
     if columns.classes is None:
         return _float(columns.label, schema).fill_null(float("nan"))
-    column = nw.col(columns.label)
-    names = columns.classes if schema[columns.label].is_numeric() else tuple(str(name) for name in columns.classes)
+    column, dtype = nw.col(columns.label), schema[columns.label]
+    plain = dtype.is_numeric() or dtype == nw.Boolean
+    names = columns.classes if plain else tuple(str(name) for name in columns.classes)
     code: Any = nw.lit(-1.0)
     for k, name in reversed(list(enumerate(names))):
         code = nw.when(column == name).then(float(k)).otherwise(code)
     return nw.when(column.is_null()).then(float("nan")).otherwise(code)
 
 
-def _reason(columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool) -> nw.Expr:
+def label_values(*tables: Private) -> Callable[[str, bool], set[Any]]:
+    """Return a function that gives the distinct values of a column, of the first rows alone or of all."""
+
+    def values(name: str, few: bool) -> set[Any]:
+        found: set[Any] = set()
+        for table in tables:
+            column = table.table.select(nw.col(table.names[name]))
+            distinct = (column.head(FIRST) if few else column).unique()
+            frame = distinct.collect() if isinstance(distinct, nw.LazyFrame) else distinct
+            found.update(frame[table.names[name]].to_list())
+        return found
+
+    return values
+
+
+def _reason(table: Any, columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool) -> nw.Expr:
     """Return 0 for a good row, else 1 + the place of the reason in REASONS."""
-    rs, y = [nw.col(r) for r in raw], nw.col(_LABEL)
+    rs, y = [nw.col(r) for r in raw], nw.col(LABEL)
     need = [*rs, y, *([] if columns.weight is None else [nw.col(WEIGHT)])]
-    missing = _any([x.is_nan() for x in need])
+    missing = _any([is_nan(x, table) for x in need])
     no_label = (y < 0.0) | (y > max(k, 2) - 1.0) | (y != y.floor())
     if columns.space == "logit":
         outside = _any([r.abs() > 1.7e308 for r in rs])
@@ -278,9 +374,11 @@ def _reason(columns: Columns, raw: Sequence[str], k: int, tolerance: float, norm
     return nw.when(missing).then(1).otherwise(reason)
 
 
-def _usable(columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool, label: Any) -> nw.Expr:
+def _usable(
+    table: Any, columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool, label: Any
+) -> nw.Expr:
     """Return whether a row counts: the same as no reason against it, in fewer steps (NaN fails every ≤)."""
-    rs, y = [nw.col(r) for r in raw], nw.col(_LABEL)
+    rs, y = [nw.col(r) for r in raw], nw.col(LABEL)
     tests = [y <= max(k, 2) - 1.0]
     if label != nw.Boolean:
         tests.append(y >= 0.0)
@@ -297,40 +395,55 @@ def _usable(columns: Columns, raw: Sequence[str], k: int, tolerance: float, norm
             tests.append((nw.sum_horizontal(*rs) - 1.0).abs() <= tolerance)
     if columns.weight is not None:
         tests += [nw.col(WEIGHT) >= 0.0, nw.col(WEIGHT) <= 1.7e308]
+    if table.implementation.is_duckdb():  # which may drop the tests that only NaN fails
+        need = [*rs, y, *([] if columns.weight is None else [nw.col(WEIGHT)])]
+        tests += [~is_nan(x, table) for x in need]
     return reduce(and_, tests)
 
 
 def _binary(frame: Any, r: nw.Expr, logits: bool, single: bool) -> Any:
     """Two columns 1 − p and p from one; the difference is rounded as its own dtype does."""
     if logits:
-        signed = nw.when(nw.col(_LABEL) > 0.5).then(r).otherwise(r * -1.0)
-        small = (signed.abs() * -1.0).exp()
-        log_true = (1.0 + small).log() * -1.0 - (signed * -1.0).clip(lower_bound=0.0)
-        half = (r.abs() * -1.0).exp()  # sigmoid without overflow
-        one = nw.when(r >= 0.0).then(1.0 / (1.0 + half)).otherwise(half / (1.0 + half))
-        frame = frame.with_columns(one.alias(_p(1)), log_true.alias(_LOG))
+        frame = frame.with_columns((r.abs() * -1.0).exp().alias("__small"))
+        small = nw.col("__small")  # sigmoid and its logarithm without overflow
+        one = nw.when(r >= 0.0).then(1.0 / (1.0 + small)).otherwise(small / (1.0 + small))
+        frame = frame.with_columns(one.alias(_p(1)), ((1.0 + small).log() * -1.0).alias("__half"))
+        half = nw.col("__half")
+        frame = frame.with_columns(
+            nw.when(r > 0.0).then(half - r).otherwise(half).alias(_log(0)),
+            nw.when(r > 0.0).then(half).otherwise(half + r).alias(_log(1)),
+        )
         return frame.with_columns((1.0 - nw.col(_p(1))).alias(_p(0)))
     frame = frame.with_columns(r.clip(0.0, 1.0).alias(_p(1)))
     zero = 1.0 - nw.col(_p(1))
     return frame.with_columns((zero.cast(nw.Float32).cast(nw.Float64) if single else zero).alias(_p(0)))
 
 
-def read_sums(summary: Summary, chunk: dict[str, Array]) -> None:
-    """Put a row of sums into a summary."""
+def _number(chunk: dict[str, Array], name: str) -> float:
+    value = float(chunk[name][0]) if name in chunk and chunk[name][0] is not None else 0.0
+    return 0.0 if math.isnan(value) else value  # an empty frame sums to NULL in SQL
 
-    def number(name: str) -> float:
-        value = float(np.asarray(chunk[name], dtype=np.float64)[0]) if name in chunk else 0.0
-        return 0.0 if np.isnan(value) else value  # an empty frame sums to NULL in SQL
 
-    names = PAIR_SCORES + (() if summary.pairs else VECTOR_SCORES)
-    w = number("__total_w")
-    sums: RowSums = {name: ScoreSums(w, number(_named(name, "_x")), number(_named(name, "_xx"))) for name in names}
-    if not summary.pairs:
-        sums |= {name: ScoreSums(w, number(_named(name, "_x")), 0.0) for name in MOMENTS}
-        if number("__infinite_n"):
-            sums["nll"] = ScoreSums(w, float("inf"), float("inf"))
-    rejected = {reason: round(number(_named(reason, "_n"))) for reason in REASONS}
-    summary.add_rows(round(number("__n_n")), round(number("__fractional_n")), sums, rejected)
+def read_sums(prepared: FrameRows, summary: Summary, chunk: dict[str, Array]) -> None:
+    """Put a row of sums about the references of the scores into a summary."""
+    number = partial(_number, chunk)
+    n = round(number("__n_n"))
+    w = number("__total_w") if prepared.weighted else float(n)
+    sums: RowSums = {}
+    for recipes in prepared.recipes():
+        for name, recipe in recipes.items():
+            powers = [number(_named(name, suffix)) for suffix in _POWERS]
+            null = [number(_named(name, suffix)) for suffix in _NULL] if depends_on_truth(recipe.score) else [0.0] * 3
+            if number("__infinite_n") and infinite_at_zero(recipe.score) and not recipe.pairs_suffice:
+                sums[name] = ScoreSums(w, math.inf, math.nan, math.nan, math.inf, *null[1:])
+            else:
+                sums[name] = ScoreSums.about(prepared.references.get(name, 0.0), w, powers, null)
+    summary.add_rows(n, round(number("__fractional_n")), sums)
+
+
+def read_reasons(summary: Summary, chunk: dict[str, Array]) -> None:
+    """Put a row of counts of rows left out into a summary."""
+    summary.add_rows(0, 0, {}, {reason: round(_number(chunk, _named(reason, "_n"))) for reason in REASONS})
 
 
 def group_numbers(groups: Array) -> Ints:

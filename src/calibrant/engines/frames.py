@@ -1,39 +1,48 @@
 """Cells by group-by inside the engine: one Narwhals expression for Polars, pandas, PyArrow, DuckDB, Spark, Dask, Ibis.
 
-The rule of `core.edges` is written here once more, as an expression; tests hold the two together count by count.
+The rule of `core.tables` is written here once more, as an expression; tests hold the two together count by count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array
-from calibrant.core.edges import FINE, PARTS, SLACK
-from calibrant.core.tables import Bins, Table
+from calibrant.core.inputs import check_words
+from calibrant.core.options import listed
+from calibrant.core.tables import PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
-from calibrant.engines.batches import first_length, is_missing, summarize_lists
-from calibrant.engines.columns import Columns, find_columns
-from calibrant.engines.files import Layout
-from calibrant.engines.slices import Slices
-from calibrant.engines.summary import Summary
+from calibrant.engines.batches import first_length, summarize_lists
+from calibrant.engines.dense import fill_batches, is_local
+from calibrant.engines.private import known_frame, private
 from calibrant.errors import InputError, input_error
-from calibrant.views import ClassK, Classwise, Entropy, Pooled, TopLabel, View
+from calibrant.io.layout import Columns, Layout
+from calibrant.io.resolver import find_columns
+from calibrant.metrics.recipes import ScoreSums
+from calibrant.summary.keys import canonical
+from calibrant.summary.slices import Slices
+from calibrant.summary.summary import Summary
+from calibrant.summary.sums import scores_of
+from calibrant.views import View
 
-__all__ = ["summarize", "top_bins", "top_table", "with_cells"]
+__all__ = ["collect", "summarize", "with_cells"]
 
+#: Views, and names of scores.
+Need: TypeAlias = tuple[Sequence[View], Iterable[str]]
 _KEY, _GROUP = "__key", "__group"
 _CELL, _DEPTH = "__cell", "__depth"
 
 
 def with_cells(frame: Any, grid: int) -> Any:
-    """Add the key of the cell of each score, as `core.edges.cell_key` gives it, on any engine.
+    """Add the key of the cell of each score, as `core.tables.cell_key` gives it, on any engine.
 
     ``cell = clip(ceil((s − 2⁻²⁴)·m) − 1, 0, m − 1)``; the first and last cell are split by sixteenths of the
     octave of s and of 1 − s. Keys fit 32 bits, which halves the time of the group-by. Every step is a column:
@@ -71,19 +80,20 @@ def summarize(
     strict: bool = False,
     normalize: bool = False,
     n_classes: int | None = None,
+    need: Callable[[Summary], Need] | None = None,
 ) -> Slices:
-    """Summarise a frame, lazy frame or relation of any engine Narwhals knows.
+    """Summarize a frame, lazy frame or relation of any engine Narwhals knows.
 
     Parameters
     ----------
     frame
         pandas, Polars (eager or lazy), PyArrow, DuckDB, PySpark, Dask or Ibis; or a list of such frames with
-        the same columns, summarised one after the other.
+        the same columns, summarized one after the other.
     layout : Layout, optional
         Names of the columns; default: ``p_*``, ``logit_*``, ``score``, ``probs``, ``logits`` or ``confidence``
         with ``correct``; truth in ``label``, weights in ``weight``.
     by : sequence of str
-        Columns whose combinations are summarised each, on the coarse grid.
+        Columns whose combinations are summarized each, on the coarse grid.
     views, n_bins
         As in `Summary`; wide frames know top-1, class-K, classwise, pooled and entropy.
     strict : bool, default False
@@ -92,6 +102,9 @@ def summarize(
         Rescale rows to sum 1.
     n_classes : int, optional
         Number of classes of list columns; default: the length of the first list.
+    need : callable, optional
+        From an empty summary to the views and the names of the scores that are kept; default: all. Queries whose
+        results nobody reads are not run.
 
     Returns
     -------
@@ -103,16 +116,26 @@ def summarize(
     >>> import polars as pl
     >>> frame = pl.LazyFrame({"confidence": [0.9, 0.6, None], "correct": [True, False, True]})
     >>> found = summarize(frame)
-    >>> found.whole.n, found.rejected["missing"], round(found.whole.measure("ece"), 2)
+    >>> found.whole.n, found.rejected["missing"], round(found.whole.metric("ece"), 2)
     (2, 1, 0.35)
     """
-    blocks = [nw.from_native(part) for part in (frame if isinstance(frame, list) else [frame])]
-    columns = find_columns(blocks[0].collect_schema(), layout or Layout(), by)
-    kept = None if views is None else tuple(views)
-    options: dict[str, Any] = {"views": kept, "n_bins": tuple(n_bins), "normalize": normalize}
+    tables = [known_frame(part) for part in (frame if isinstance(frame, list) else [frame])]
+    named = tuple(check_words(by, "by", "summarize"))
+    by = _nested(tables[0], named)
+    blocks = [private(_unnested(table, named, by)) for table in tables]
+    columns = find_columns(blocks[0].schema, layout or Layout(), by, values=rows.label_values(*blocks))
+    kept = None if views is None else tuple(listed(views, "views", "summarize"))
+    options: dict[str, Any] = {
+        "views": kept,
+        "n_bins": tuple(listed(n_bins, "n_bins", "summarize")),
+        "normalize": normalize,
+    }
+    if columns.kind != "list":
+        options["need"] = need
     if columns.kind == "list":
-        options["n_classes"] = n_classes or first_length(blocks[0], columns)
-    found = reduce(add, (_summarize_block(block, columns, options) for block in blocks))
+        options["n_classes"] = n_classes or first_length(blocks[0].table, blocks[0].columns(columns))
+    found = reduce(add, (_summarize_block(block.table, block.columns(columns), options) for block in blocks))
+    found = replace(found, by=named)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
         raise input_error(
@@ -123,6 +146,27 @@ def summarize(
             "check the columns and the filter",
         )
     return found
+
+
+def _nested(table: Any, by: Sequence[str]) -> list[str]:
+    """Return the names of slice columns; fields of nested columns (``user.country``) get names without a dot."""
+    schema = table.collect_schema()
+    return [
+        f"__nested{i}" if name not in schema and name.split(".")[0] in schema else name for i, name in enumerate(by)
+    ]
+
+
+def _unnested(table: Any, by: Sequence[str], new: Sequence[str]) -> Any:
+    """Add the fields of nested columns that make slices."""
+    fields = []
+    for name, plain in zip(by, new, strict=True):
+        if name != plain:
+            head, *rest = name.split(".")
+            column = nw.col(head)
+            for step in rest:
+                column = column.struct.field(step)
+            fields.append(column.alias(plain))
+    return table.with_columns(*fields) if fields else table
 
 
 def _summarize_block(table: Any, columns: Columns, options: dict[str, Any]) -> Slices:
@@ -139,7 +183,7 @@ def check_rejected(rejected: dict[str, int], strict: bool) -> None:
     if strict and any(rejected.values()):
         raise InputError(
             f"frame of summarize must hold only usable rows in strict mode; got {_listed(rejected)}. "
-            "Hint: mend the rows, or allow them to be counted and left out."
+            "Hint: fix the rows, or allow them to be counted and left out."
         )
 
 
@@ -148,85 +192,123 @@ def _listed(rejected: dict[str, int]) -> str:
 
 
 def _summarize_columns(
-    table: Any, columns: Columns, *, views: Iterable[View | str] | None, n_bins: Iterable[int], normalize: bool
+    table: Any,
+    columns: Columns,
+    *,
+    views: Iterable[View | str] | None,
+    n_bins: Iterable[int],
+    normalize: bool,
+    need: Callable[[Summary], Need] | None = None,
 ) -> Slices:
-    prepared = rows.prepare(table, columns, normalize)
-    n_classes = len(columns.scores) if columns.kind == "wide" else 2
     pairs = columns.kind == "pairs"
     shape: dict[str, Any] = {
-        "n_classes": None if pairs else n_classes,
+        "n_classes": None if pairs else len(columns.scores) if columns.kind == "wide" else 2,
         "views": views,
         "n_bins": n_bins,
-        "classes": columns.classes,
+        "classes": columns.classes or columns.names,
         "pairs": pairs,
     }
-    whole = Summary(**shape)
-    targets: list[tuple[Summary, tuple[str, ...]]] = [(whole, ())]
-    if columns.by:
-        targets.append((Summary(**shape, coarse=True), columns.by))
-    queries, readers = [], []
-    for model, by in targets:
-        for query, reader in _queries(prepared, model, by):
-            queries.append(query)
-            readers.append((model, reader))
+    scores = None
+    if need is not None:
+        empty = Summary(**shape)
+        empty.sums = {name: ScoreSums(0.0, 0.0) for group in scores_of(pairs=pairs) for name in group}
+        shape["views"], scores = need(empty)
+    prepared = rows.prepare(table, columns, normalize, None if scores is None else frozenset(scores))
+    whole, model = Summary(**shape), Summary(**shape, coarse=True)
+    by = columns.by
     parts: dict[tuple[Any, ...], Summary] = {}
-    for (model, reader), result in zip(readers, _collect(queries), strict=True):
-        for key, chunk in _split(result, () if model is whole else columns.by):
-            target = whole if model is whole else parts.setdefault(key, model.empty())
-            reader(target, chunk)
-    return Slices(whole, columns.by, parts)
+    known = {view for view in whole.views if by and model.grid_of(view) == whole.grid_of(view)}  # slices add up
+    queries = list(_queries(prepared, model, by, set())) if by else []
+    mine = len(queries)
+    rest = [view for view in whole.views if view not in known]
+    summed = bool(by) or table.implementation.is_duckdb()  # whose own sums of many steps take twice as long
+    filled = fill_batches(prepared, whole, rest, sums=not by and summed) if is_local(table) else set()
+    queries += _queries(prepared, whole, (), filled | known, sums=not summed, bins=not by)
+
+    def read(reader: Any, result: Any, sliced: bool) -> None:
+        for key, chunk in _split(result, by if sliced else ()):
+            reader(parts.setdefault(key, model.empty()) if sliced else whole, chunk)
+
+    for number, ((_, reader), result) in enumerate(zip(queries, collect([q for q, _ in queries]), strict=True)):
+        read(reader, result, number < mine)
+    for part in parts.values():
+        part.finish_rows()
+        whole.add_slice(part)
+    whole.finish_rows()
+    if _length(table) != whole.n:
+        (left,) = collect([prepared.reasons(by)])
+        read(rows.read_reasons, left, bool(by))
+        for part in parts.values():
+            whole.add_rows(0, 0, {}, part.rejected)
+    return Slices(whole, by, parts)
 
 
-def top_table(frame: Any, layout: Layout | None = None) -> Table:
-    """Return the fine top-label cells of a frame and nothing else: one query."""
-    (chunk, prepared) = _one_query(frame, layout, lambda pairs: with_cells(pairs, FINE))
-    return _table(chunk, FINE, prepared.weighted, TopLabel())
+def _length(table: Any) -> int:
+    """Return the number of rows; Parquet tells it without a look at them."""
+    if not isinstance(table, nw.LazyFrame):
+        return len(table)
+    (counted,) = collect([table.select(nw.len().alias("n"))])
+    return int(counted["n"].to_list()[0])
 
 
-def top_bins(frame: Any, n_bins: int = 15, layout: Layout | None = None) -> Bins:
-    """Return the top-label bins of a frame and nothing else: what the ECE alone needs, one query."""
-    chunk, prepared = _one_query(frame, layout, lambda pairs: with_bins(pairs, n_bins))
-    out = np.zeros((3, 1, n_bins))
-    out[:, 0, chunk[_KEY]] = [chunk["w" if prepared.weighted else "n"], chunk["ws"], chunk["wt"]]
-    return Bins(*out)
-
-
-def _one_query(frame: Any, layout: Layout | None, key: Any) -> tuple[dict[str, Array], rows.Rows]:
-    table = nw.from_native(frame)
-    prepared = rows.prepare(table, find_columns(table.collect_schema(), layout or Layout()), False)
-    (result,) = _collect([_aggregate(key(prepared.top(())), [_KEY], prepared.weighted, TopLabel())])
-    return next(iter(_split(result, ())))[1], prepared
-
-
-def _queries(prepared: rows.Rows, model: Summary, by: tuple[str, ...]) -> Iterable[tuple[Any, Any]]:
-    """Yield each query with the function that puts its result into a summary."""
-    yield prepared.sums(by), rows.read_sums
+def _queries(
+    prepared: rows.FrameRows,
+    model: Summary,
+    by: tuple[str, ...],
+    known: set[View],
+    *,
+    sums: bool = True,
+    bins: bool = True,
+) -> Iterable[tuple[Any, Any]]:
+    """Yield each query with the function that puts its result into a summary; cells of `known` views are there."""
+    if sums and (prepared.weighted or any(prepared.recipes())):
+        yield prepared.sums(by), partial(rows.read_sums, prepared)
     for position, view in enumerate(model.views):
-        long = _pairs(prepared, view, by)
-        groups = model.group_count(view) > 1
         grid = model.grid_of(view)
+        long = _pairs(prepared, view, by)
+        groups = not view.single_group
         keys = [*by, *([_GROUP] if groups else []), _KEY]
-        yield (
-            _aggregate(with_cells(long, grid), keys, prepared.weighted, view),
-            _reader_of_cells(position, grid, prepared, view),
-        )
-        for m in model.n_bins:
+        if view not in known:
+            yield (
+                _aggregate(with_cells(long, grid), keys, prepared.weighted, view),
+                _reader_of_cells(position, grid, prepared, view),
+            )
+        for m in model.n_bins if bins else ():
             yield (
                 _aggregate(with_bins(long, m), keys, prepared.weighted, view),
                 _reader_of_bins(position, m, model, prepared, view),
             )
 
 
-def _pairs(prepared: rows.Rows, view: View, by: tuple[str, ...]) -> Any:
+@dataclass(frozen=True)
+class _Slices:
+    """The rows of a frame as a source of pairs, with the columns that name slices."""
+
+    rows: rows.FrameRows
+    by: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        return self.rows.n_classes
+
+    def top(self) -> Any:
+        return self.rows.top(self.by)
+
+    def one_class(self, k: int) -> Any:
+        return self.rows.one_class(self.by, k)
+
+    def classes(self) -> Any:
+        return self.rows.classes(self.by, _GROUP)
+
+    def entropy(self, *, by_predicted: bool) -> Any:
+        return self.rows.entropy(self.by, _GROUP if by_predicted else None)
+
+
+def _pairs(prepared: rows.FrameRows, view: View, by: tuple[str, ...]) -> Any:
     """Return the pairs of a view as a frame: score, outcome, weight, expected, group."""
-    if isinstance(view, TopLabel):
-        return prepared.top(by)
-    if isinstance(view, Entropy):
-        return prepared.entropy(by, _GROUP if view.by else None)
-    if isinstance(view, Classwise | Pooled):
-        return prepared.classes(by, _GROUP)
-    if isinstance(view, ClassK) and view.k < prepared.n_classes:
-        return prepared.one_class(by, view.k)
+    found = view.select(_Slices(prepared, by))
+    if found is not None:
+        return found
     raise input_error(
         "views",
         "summarize",
@@ -239,7 +321,7 @@ def _pairs(prepared: rows.Rows, view: View, by: tuple[str, ...]) -> Any:
 def _aggregate(frame: Any, keys: list[str], weighted: bool, view: View) -> Any:
     sums = [nw.len().alias("n"), nw.col(rows.SCORE).sum().alias("ws"), nw.col(rows.OUTCOME).sum().alias("wt")]
     product = {"ws": rows.SCORE, "wt": rows.OUTCOME}
-    if isinstance(view, Entropy):
+    if view.own_expectation:
         sums.append(nw.col(rows.EXPECTED).sum().alias("we"))
         product["we"] = rows.EXPECTED
     if not weighted:
@@ -254,9 +336,9 @@ def _aggregate(frame: Any, keys: list[str], weighted: bool, view: View) -> Any:
     )
 
 
-def _collect(queries: list[Any]) -> list[Any]:
+def collect(queries: list[Any]) -> list[Any]:
     """Run the queries one after the other: sharing a scan would keep rows of one waiting for the other."""
-    if not isinstance(queries[0], nw.LazyFrame):
+    if not queries or not isinstance(queries[0], nw.LazyFrame):
         return queries
     if queries[0].implementation.is_polars():
         return [nw.from_native(query.to_native().collect(engine="streaming")) for query in queries]
@@ -269,19 +351,17 @@ def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], di
     if not by:
         yield (), arrays
         return
-    combinations: dict[tuple[Any, ...], int] = {}
-    rows_by = list(zip(*(_values(result[name]) for name in by), strict=True))
-    codes = np.array([combinations.setdefault(row, len(combinations)) for row in rows_by], dtype=np.int64)
-    order = np.argsort(codes, kind="stable")
-    edges = np.searchsorted(codes[order], np.arange(len(combinations) + 1))
-    for number, key in enumerate(combinations):
-        chosen = order[edges[number] : edges[number + 1]]
-        yield key, {name: array[chosen] for name, array in arrays.items()}
-
-
-def _values(series: Any) -> list[Any]:
-    """Plain Python values; NaN, a missing value in some engines, is None like NULL."""
-    return [None if is_missing(value) else value for value in series.to_list()]
+    keys = result.select(*by)
+    if keys.implementation.is_polars() or keys.implementation.is_pyarrow():
+        found = keys.to_polars().with_row_index("__row").group_by(by, maintain_order=True).agg("__row").rows()
+        places = [(key, rows_of) for *key, rows_of in found]
+    else:
+        seen: dict[Any, list[int]] = {}
+        for row, key in enumerate(keys.rows()):
+            seen.setdefault(tuple(map(canonical, key)), []).append(row)
+        places = [(list(key), rows_of) for key, rows_of in seen.items()]
+    for key, rows_of in places:  # NULL and NaN are one key, and come one after the other
+        yield tuple(map(canonical, key)), {name: array[rows_of] for name, array in arrays.items()}
 
 
 def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Table:
@@ -292,7 +372,7 @@ def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Ta
 
     n, ws = column("n"), column("ws")
     w, w2 = (column("w"), column("w2")) if weighted else (n, n)
-    we = column("we") if isinstance(view, Entropy) else ws
+    we = column("we") if view.own_expectation else ws
     return Table(grid, chunk[_KEY][order].astype(np.int64), n, w, ws, column("wt"), we, w2)
 
 
@@ -305,7 +385,7 @@ def _by_group(chunk: dict[str, Array]) -> Iterable[tuple[int, dict[str, Array]]]
         yield number, {name: array[numbers == number] for name, array in chunk.items()}
 
 
-def _reader_of_cells(position: int, grid: int, prepared: rows.Rows, view: View) -> Any:
+def _reader_of_cells(position: int, grid: int, prepared: rows.FrameRows, view: View) -> Any:
     def read(summary: Summary, chunk: dict[str, Array]) -> None:
         for group, part in _by_group(chunk):
             summary.add_cells(position, group, _table(part, grid, prepared.weighted, view))
@@ -313,7 +393,7 @@ def _reader_of_cells(position: int, grid: int, prepared: rows.Rows, view: View) 
     return read
 
 
-def _reader_of_bins(position: int, m: int, model: Summary, prepared: rows.Rows, view: View) -> Any:
+def _reader_of_bins(position: int, m: int, model: Summary, prepared: rows.FrameRows, view: View) -> Any:
     def read(summary: Summary, chunk: dict[str, Array]) -> None:
         w, ws, wt = np.zeros((3, model.group_count(view), m))
         for group, part in _by_group(chunk):

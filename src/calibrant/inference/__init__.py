@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-#: Where each public name of this room lives.
+from calibrant._deprecated import lazy_attribute
+
+#: Where each public name of this subpackage lives.
 _HOMES = {
-    "Comparison": "comparison",
-    "Evaluation": "evaluation",
-    "Facts": "verdict",
-    "Null": "null",
-    "classwise_tests": "multiplicity",
-    "compare": "comparison",
-    "equivalence_test": "equivalence",
-    "evaluate": "evaluation",
-    "expected_ece": "bias",
-    "ece_bias": "bias",
-    "holm": "multiplicity",
-    "hosmer_lemeshow_test": "tests",
-    "interval": "intervals",
-    "null_values": "null",
-    "smallest_n": "bias",
-    "sliced_tests": "multiplicity",
-    "spiegelhalter_test": "tests",
-    "test_calibration": "tests",
+    "Comparison": "inference.comparison",
+    "CoxCalibration": "inference.cox",
+    "Evaluation": "inference.evaluation",
+    "Facts": "inference.verdict",
+    "FileEvaluation": "inference.slices",
+    "Null": "inference.null",
+    "Verdict": "inference.verdict",
+    "classwise_tests": "inference.multiplicity",
+    "compare": "inference.comparison",
+    "compare_evidence": "inference.comparison",
+    "cox_calibration": "inference.cox",
+    "equivalence_test": "inference.equivalence",
+    "evaluate": "inference.evaluation",
+    "evaluate_evidence": "inference.evaluation",
+    "evaluate_slices": "inference.slices",
+    "expected_ece": "inference.bias",
+    "ece_bias": "inference.bias",
+    "holm": "inference.multiplicity",
+    "hosmer_lemeshow_test": "inference.tests",
+    "interval": "inference.intervals",
+    "judge": "inference.verdict",
+    "null_distribution": "inference.null",
+    "required_sample_size": "inference.bias",
+    "sliced_tests": "inference.multiplicity",
+    "spiegelhalter_test": "inference.tests",
+    "test_calibration": "inference.tests",
 }
+_RENAMED = {"null_values": "null_distribution", "smallest_n": "required_sample_size"}
 __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_attribute(__name__, name, _HOMES, _RENAMED)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.inputs import check_flag, check_forecast, check_n_bins, to_array, to_float
+from calibrant.core.options import check_positive
 from calibrant.core.results import Record
 from calibrant.core.tables import Bins, Pairs, width_bins
 from calibrant.errors import input_error
-from calibrant.estimators import check_counts
 from calibrant.views import TopLabel
 
 
@@ -97,12 +97,13 @@ def ece_bias(
     forecast = check_forecast(
         y_true, y_proba, caller="ece_bias", sample_weight=sample_weight, classes=classes, space=space
     )
-    check_counts(forecast, "the bias")
-    return _bias(forecast, n_bins)
+    forecast.need_counts("the bias")
+    check_n_bins(n_bins, "ece_bias")
+    return noise_of(TopLabel().pairs(forecast), n_bins, forecast.n)
 
 
-def _bias(forecast: Forecast, n_bins: int) -> EceBias:
-    pairs = TopLabel().pairs(forecast)
+def noise_of(pairs: Pairs, n_bins: int, n: int) -> EceBias:
+    """Return how much of the binned error of pairs is noise; `n` is the number of rows to name."""
     bins, calm = _bin_noise(pairs, n_bins, calibrated=True)
     _, spread = _bin_noise(pairs, n_bins, calibrated=False)
     w, share = np.where(bins.w > 0, bins.w, 1.0), bins.w / bins.w.sum()
@@ -113,7 +114,7 @@ def _bias(forecast: Forecast, n_bins: int) -> EceBias:
         float((share * observed).sum()),
         float((share * folded_mean(np.zeros_like(gap), calm)).sum()),
         expected_now - float((share * gap).sum()),
-        forecast.n,
+        n,
     )
 
 
@@ -140,8 +141,11 @@ def expected_ece(
     10.0
     """
     forecast = check_forecast(y_true, y_proba, caller="expected_ece", classes=classes, space=space)
-    sizes = np.atleast_1d(np.asarray(n, dtype=np.float64))
-    if (sizes < 1).any():
+    check_n_bins(n_bins, "expected_ece")
+    check_flag(calibrated, "calibrated", "expected_ece")
+    single = isinstance(n, int | float | np.number)
+    sizes = to_float(to_array([n] if single else n, "n", "expected_ece"), "n", "expected_ece").astype(np.float64)
+    if not (np.isfinite(sizes) & (sizes >= 1)).all():
         raise input_error("n", "expected_ece", "be at least 1", repr(n), "pass sample sizes")
     pairs = TopLabel().pairs(forecast)
     bins, spread = _bin_noise(pairs, n_bins, calibrated=calibrated)
@@ -154,7 +158,7 @@ def expected_ece(
     )
 
 
-def smallest_n(
+def required_sample_size(
     error: float,
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -172,12 +176,11 @@ def smallest_n(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(500)
     >>> y = rng.random(500) < p
-    >>> smallest_n(0.01, y, p) > 3 * smallest_n(0.02, y, p)  # half the error needs four times the rows
+    >>> required_sample_size(0.01, y, p) > 3 * required_sample_size(0.02, y, p)  # four times
     True
     """
-    if not error > 0:
-        raise input_error("error", "smallest_n", "be positive", repr(error), "for example 0.01")
-    forecast = check_forecast(y_true, y_proba, caller="smallest_n", classes=classes, space=space)
+    check_positive(error, "error", "required_sample_size", "for example 0.01")
+    forecast = check_forecast(y_true, y_proba, caller="required_sample_size", classes=classes, space=space)
     floor = float(
         expected_ece(forecast.n, y_true, y_proba, n_bins=n_bins, space=space, classes=classes, calibrated=True)[0]
     )

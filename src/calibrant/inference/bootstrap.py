@@ -1,28 +1,25 @@
-"""Bootstrap of rows for any measure, through tables where the measure allows it."""
+"""Bootstrap of rows for any metric, through tables where the metric allows it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from calibrant._typing import Floats
+from calibrant._typing import Floats, Ints
 from calibrant.core.declare import Recipe
-from calibrant.core.edges import width_index
 from calibrant.core.inputs import Forecast
-from calibrant.core.tables import Bins
-from calibrant.estimators import Binned
-from calibrant.metrics.recipes import CalibrationError
-from calibrant.views import Classwise, Pooled
+from calibrant.core.tables import Bins, width_index
+from calibrant.views import View
 
 
 def bootstrap_values(
-    recipe: Recipe, forecast: Forecast, n_resamples: int, rng: np.random.Generator, clusters: Floats | None = None
+    recipe: Recipe, forecast: Forecast, n_resamples: int, rng: np.random.Generator, clusters: Ints | None = None
 ) -> Floats:
-    """Return replicates of a measure over resampled rows (or whole clusters)."""
-    if clusters is None and forecast.weights is None and isinstance(recipe, CalibrationError):
-        estimator, view = recipe.estimator, recipe.view
-        plain = isinstance(estimator, Binned) and estimator.convention is None and estimator.bins == "width"
-        if plain and not isinstance(view, Classwise | Pooled) and not getattr(view, "by", None):
-            return _binned_replicates(recipe, forecast, n_resamples, rng)
+    """Return replicates of a metric over resampled rows (or whole clusters)."""
+    view = recipe.resampled_view()
+    if clusters is None and forecast.weights is None and view is not None:
+        m = recipe.estimator.width_bins  # type: ignore[attr-defined]  # what has a view has an estimator
+        if m is not None:
+            return _binned_replicates(recipe, view, m, forecast, n_resamples, rng)
     values = np.empty(n_resamples)
     for b in range(n_resamples):
         if clusters is None:
@@ -39,11 +36,10 @@ def bootstrap_values(
 
 
 def _binned_replicates(
-    recipe: CalibrationError, forecast: Forecast, n_resamples: int, rng: np.random.Generator
+    recipe: Recipe, view: View, m: int, forecast: Forecast, n_resamples: int, rng: np.random.Generator
 ) -> Floats:
     """Resample counts of (bin, outcome) cells; the sum of scores varies with them by its mean and variance."""
-    pairs = recipe.view.pairs(forecast)
-    m: int = recipe.estimator.n_bins  # type: ignore[attr-defined]  # a Binned estimator
+    pairs = view.pairs(forecast)
     score = pairs.score.astype(np.float64)
     joint = 2 * width_index(pairs.score, m) + pairs.outcome
     n = np.bincount(joint, minlength=2 * m).astype(np.float64)

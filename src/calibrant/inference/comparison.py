@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.declare import declared, lookup
-from calibrant.core.inputs import Forecast, check_forecast, to_array
+from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.declare import Metric, Recipe, declared, lookup
+from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
+from calibrant.core.moments import mean_ends, mean_moments
+from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Difference, Interval, Record
 from calibrant.errors import input_error
-from calibrant.estimators import check_counts
+from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
-from calibrant.inference.intervals import _clusters
-from calibrant.inference.means import mean_ends, mean_moments
-from calibrant.metrics.recipes import MeanScore
+from calibrant.inference.changes import accuracy_change, error_change, inverted
+from calibrant.inference.evaluation import build_metric
+from calibrant.inference.means import bca_ends
+
+__all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts"]
 
 SCHEMA = 1
+#: From row differences, weights and clusters to the ends of an interval.
+Ends: TypeAlias = Callable[[Floats, Floats | None, Ints | None, float], tuple[float, float]]
+#: With fewer clusters than this no interval keeps its level.
+FEWEST_CLUSTERS = 10
+#: The score a verdict speaks of, by task.
+_CHOSEN: dict[Task, tuple[str, ...]] = {"classes": ("brier",), "pairs": ("brier@top-1",), "regression": ("dss", "crps")}
 
 
 @dataclass(frozen=True)
 class Comparison(Record):
-    """Before against after, measure by measure; `str()` is the terminal text."""
+    """Before against after, metric by metric; `str()` is the terminal text."""
 
     results: tuple[Difference, ...]
     n: int
-    n_classes: int
-    level: float
-    verdict: str
+    n_classes: int = 0
+    level: float = 0.95
+    verdict: str = ""
+    task: Task = "classes"
+    notes: tuple[str, ...] = ()
+    #: Share of the rows that the calibrator was fitted on, and its cross-fitted gain; None for rows it has not seen.
+    in_sample: dict[str, Any] | None = None
 
     def __getitem__(self, name: str) -> Difference:
         for result in self.results:
-            if result.name == name:
+            if result.name == name.lower():
                 return result
         raise KeyError(f"{name!r} is not in this comparison; it has {', '.join(r.name for r in self.results)}")
 
@@ -60,17 +74,23 @@ class Comparison(Record):
                 for r in self.results
             },
             "verdict": self.verdict,
+            "notes": list(self.notes),
+            **({} if self.in_sample is None else {"in_sample": self.in_sample}),
         }
 
     def to_frame(self) -> Any:
-        """Return the table as a Polars frame, one row per measure."""
+        """Return the table as a Polars frame, one row per metric."""
         import polars as pl
 
         rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def __str__(self) -> str:
-        return wording.comparison_text(self)
+        return "\n".join([wording.comparison_text(self), *(f"Note: {note}." for note in self.notes)])
+
+    def __repr__(self) -> str:
+        changes = ", ".join(f"{result.name} {result.change:+.4g}" for result in self.results[:8])
+        return f"Comparison(n={self.n:,}, changes: {changes})"
 
     def _repr_html_(self) -> str:
         return wording.comparison_html(self)
@@ -81,7 +101,7 @@ def compare(
     before: ArrayLike,
     after: ArrayLike,
     *,
-    measures: Iterable[str] | None = None,
+    metrics: Iterable[str] | None = None,
     injective: bool = False,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -90,31 +110,21 @@ def compare(
     level: float = 0.95,
     groups: ArrayLike | None = None,
     n_bins: int = 15,
+    measures: Iterable[str] | None = None,
 ) -> Comparison:
-    """Compare two forecasts of the same rows: before and after a repair, or model against model.
+    """Compare two forecasts of the same rows: before and after a recalibration, or model against model.
 
-    Proper scores get a paired interval and p-value. If the map from `before` to `after` is injective
-    (``injective=True``, as calibrators declare), the drop of a proper score equals the drop of its calibration
-    error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et al. 2020, eq. 7–8).
+    Proper scores, accuracy and calibration errors get a paired interval and a p-value read off it, so that the two
+    never contradict: the skewness-corrected interval of the mean difference, Tango's interval with McNemar's exact
+    test, and an interval recovered from those of the two errors (`calibrant.inference.changes`). If the map from
+    `before` to `after` is one-to-one (``injective=True``, as calibrators declare), the drop of a proper score equals
+    the drop of its calibration error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et
+    al. 2020, eq. 7–8).
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        The truth.
-    before, after : array-like of shape (n, K) or (n,)
-        The two forecasts.
-    measures : iterable of str, optional
-        Short names; default the panel without plain facts.
-    injective : bool, default False
-        Whether `after` is an injective function of `before`.
-    space : str or pair of str
-        What the forecasts hold, one word for both or one each.
-    level : float, default 0.95
-        Level of the intervals.
-    groups : array-like of shape (n,), optional
-        Cluster of each row.
-    sample_weight, classes, normalize, n_bins
-        As in `calibrant.evaluate`.
+    y_true, before, after, metrics, injective, space, level, groups, sample_weight, classes, normalize, n_bins, measures
+        As in `calibrant.compare`.
 
     Returns
     -------
@@ -127,10 +137,10 @@ def compare(
     >>> round(comparison["brier"].change, 3)
     0.21
     """
-    spaces = (space, space) if isinstance(space, str) else tuple(space)
-    door: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "normalize": normalize}
-    first = check_forecast(y_true, before, caller="compare", space=spaces[0], **door)
-    second = check_forecast(y_true, after, caller="compare", space=spaces[1], **door)
+    spaces = (space, space) if not isinstance(space, tuple) or len(space) != 2 else space
+    checked: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "normalize": normalize}
+    first = check_forecast(y_true, before, caller="compare", space=spaces[0], **checked)
+    second = check_forecast(y_true, after, caller="compare", space=spaces[1], **checked)
     if first.n_classes != second.n_classes:
         raise input_error(
             "after",
@@ -139,78 +149,159 @@ def compare(
             f"{second.n_classes}",
             "compare forecasts of the same problem",
         )
-    return compare_forecasts(
-        first, second, measures=measures, injective=injective, level=level, groups=groups, n_bins=n_bins
+    chosen = measures if metrics is None else metrics
+    return compare_evidence(
+        first, second, metrics=chosen, injective=injective, level=level, groups=groups, n_bins=n_bins
     )
 
 
-def compare_forecasts(
-    first: Forecast,
-    second: Forecast,
+def compare_evidence(
+    first: Any,
+    second: Any,
     *,
-    measures: Iterable[str] | None = None,
+    metrics: Iterable[str] | None = None,
     injective: bool = False,
     level: float = 0.95,
     groups: ArrayLike | None = None,
-    n_bins: int = 15,
+    n_bins: int | None = None,
+    method: str = "auto",
+    n_resamples: int = 1000,
+    rng: RNG = None,
 ) -> Comparison:
-    """Compare two checked forecasts of the same rows."""
-    check_counts(first, "a comparison")
-    clusters = _clusters(None if groups is None else to_array(groups, "groups", "compare"), first)
-    names = [m.name for m in declared() if m.panel and m.name != "confidence"] if measures is None else list(measures)
+    """Compare two pieces of evidence on the same rows: the only place where changes are judged.
+
+    Class probabilities, top-label pairs, and means with variances; cells know no rows and are refused by name. `method`
+    of the paired intervals is ``"auto"`` (corrected for skewness), ``"normal"`` or ``"bca"``, which bootstraps rows.
+
+    Examples
+    --------
+    >>> from calibrant.core.inputs import check_forecast
+    >>> y, caller = [1, 0, 1, 0], "compare"
+    >>> before, after = (check_forecast(y, p, caller=caller) for p in ([0.9, 0.8, 0.9, 0.7], [0.8, 0.5, 0.9, 0.4]))
+    >>> round(compare_evidence(before, after, metrics=["brier"])["brier"].change, 3)
+    0.345
+    """
+    check_count(n_resamples, "n_resamples", first.caller, 1)
+    clusters = check_groups(groups, first)
+    if clusters is None:
+        clusters = first.own_clusters()  # importance weights: the spread of weighted rows
+    check_share(level, "level", first.caller)
+    check_flag(injective, "injective", first.caller)
+    names = _default(first) if metrics is None else check_words(metrics, "metrics", first.caller) or _default(first)
+    built = {name.lower(): build_metric(name.lower(), first, n_bins) for name in names}
+    generator = check_rng(rng, first.caller)
+    few = clusters is not None and len(np.unique(clusters)) < FEWEST_CLUSTERS
+    how = _Judge(first, second, level, clusters, _ends(method, n_resamples, generator), generator)
     results = []
-    for name in names:
-        short, _, view = name.partition("@")
-        measure = lookup(short, "compare")
-        params: dict[str, Any] = {"n_bins": n_bins} if "n_bins" in measure.parameters() else {}
-        recipe = measure.build(**params, **({"view": view} if view else {}))
-        a, b = recipe.value(first), recipe.value(second)
-        sign = -1.0 if measure.smaller_is_better is False else 1.0
+    for name, (metric, recipe) in built.items():
+        a, b = first.value(recipe), second.value(recipe)
+        sign = -1.0 if metric.smaller_is_better is False else 1.0
         change = sign * (a - b) if math.isfinite(a) or math.isfinite(b) else math.nan
-        interval, pvalue = None, None
-        if isinstance(recipe, MeanScore):
-            interval, pvalue = _paired(recipe, first, second, sign, level, clusters)
-        results.append(Difference(name, a, b, change, interval, pvalue, bool(injective and measure.proper)))
-    return Comparison(tuple(results), first.n, first.n_classes, level, _verdict(results, first, second))
+        interval, pvalue = (None, None) if few else how.change(metric, recipe, sign)
+        results.append(Difference(name, a, b, change, interval, pvalue, bool(injective and metric.proper)))
+    verdict = _verdict(results, first, second)
+    notes = (f"{len(np.unique(clusters))} clusters are too few for intervals: at least ten are needed",) if few else ()
+    return Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes)
 
 
-def _paired(
-    recipe: MeanScore, first: Forecast, second: Forecast, sign: float, level: float, clusters: Floats | None
-) -> tuple[Interval | None, float | None]:
-    difference = sign * (recipe.rows(first) - recipe.rows(second))
-    if not np.isfinite(difference).all() or len(difference) < 2:
-        return None, None
-    a, b = recipe.value(first), recipe.value(second)
-    value = sign * (a - b)
-    moments = mean_moments(difference, first.weights, clusters)
-    low, high = mean_ends(moments, level, skew=True)
-    if moments.error > 0:
-        pvalue = math.erfc(abs(moments.mean) / moments.error / math.sqrt(2.0))
-    else:
-        pvalue = 1.0 if moments.mean == 0 else 0.0
-    if recipe.link is not None:  # the root of a mean: the difference of roots, by the slope of the root
-        slope = 1.0 / (a + b) if a + b > 0 else 0.0
-        low, high = value + (low - moments.mean) * slope, value + (high - moments.mean) * slope
-    return Interval(value, low, high, level, "paired", first.n), pvalue
+def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:
+    """Compare two checked forecasts: `compare_evidence` under its name of version 0.1."""
+    return compare_evidence(first, second, metrics=options.pop("metrics", measures), **options)
 
 
-def _verdict(results: list[Difference], first: Forecast, second: Forecast) -> str:
-    from calibrant.metrics.accuracy import MEASURE as ACCURACY
+def _default(evidence: Evidence) -> list[str]:
+    """Return the default set without what describes only, and the score of the verdict if it is not in it."""
+    names = [metric.name for metric in declared(evidence.task) if metric.default and metric.name != "confidence"]
+    if evidence.task == "regression":
+        names = [name for name in names if lookup(name, evidence.caller, evidence.task).proper]
+    answered = [name for name in names if evidence.answers(build_metric(name, evidence)[1])]
+    return answered if evidence.task != "pairs" else ["brier@top-1", *answered]
 
-    chosen = next((r for r in results if r.name == "brier"), None) or next((r for r in results if r.interval), None)
+
+def _ends(method: str, n_resamples: int, rng: np.random.Generator) -> Ends:
+    """Return how the ends of a paired interval are found."""
+    if method == "bca":
+        seed = int(rng.integers(2**63))  # the same replicates at every level
+
+        def bca(x: Floats, weights: Floats | None, clusters: Ints | None, level: float) -> tuple[float, float]:
+            return bca_ends(x, weights, clusters, level, n_resamples, np.random.default_rng(seed))
+
+        return bca
+    return lambda x, weights, clusters, level: mean_ends(
+        mean_moments(x, weights, clusters), level, skew=method == "auto"
+    )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Two pieces of evidence, and how their changes are judged."""
+
+    first: Any
+    second: Any
+    level: float
+    clusters: Ints | None
+    ends: Ends
+    rng: np.random.Generator
+
+    def change(self, metric: Metric, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
+        """Return interval and p-value of the change of a metric; None where neither is verified."""
+        if recipe.is_mean:
+            if metric.name == "accuracy" and self.clusters is None:
+                return self._accuracy(recipe)
+            return self._mean(recipe, sign)
+        if self.first.task == "regression" or metric.smaller_is_better is not True:
+            return None, None
+        return error_change(metric, recipe, self.first, self.second, self.level, self.clusters, self.rng)
+
+    def _accuracy(self, recipe: Any) -> tuple[Interval | None, float | None]:
+        difference = self.second.score_rows(recipe) - self.first.score_rows(recipe)
+        weights = np.ones(len(difference)) if self.first.weights is None else self.first.weights
+        gained, lost = float(weights[difference > 0].sum()), float(weights[difference < 0].sum())
+        return accuracy_change(gained, lost, self.first.n, float(weights.sum()), self.level)
+
+    def _mean(self, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
+        first, second = self.first, self.second
+        with np.errstate(invalid="ignore"):  # ∞ − ∞, a probability of 0 for what happened in both: no interval
+            difference = sign * (first.score_rows(recipe) - second.score_rows(recipe))
+        weights = first.weights
+        if not np.isfinite(difference).all() or len(difference) < 2:
+            return None, None
+        a, b = first.value(recipe), second.value(recipe)
+        value = sign * (a - b)
+        low, high = self.ends(difference, weights, self.clusters, self.level)
+        if np.ptp(difference) == 0:
+            pvalue = 1.0 if difference[0] == 0 else 0.0
+        else:
+            pvalue = inverted(lambda level: self.ends(difference, weights, self.clusters, level))
+        if recipe.link is not None:  # the root of a mean: the difference of roots, by the slope of the root
+            slope, mean = (1.0 / (a + b) if a + b > 0 else 0.0), float(np.average(difference, weights=weights))
+            low, high = value + (low - mean) * slope, value + (high - mean) * slope
+        return Interval(value, low, high, self.level, "paired", first.n), pvalue
+
+
+def _verdict(results: list[Difference], first: Evidence, second: Evidence) -> str:
+    by_name = {result.name: result for result in results if result.interval is not None}
+    chosen = next((by_name[name] for name in _CHOSEN[first.task] if name in by_name), None)
+    chosen = chosen or next(iter(by_name.values()), None)
     if chosen is None or chosen.interval is None:
         return "No proper score was compared, so no honest improvement can be stated."
-    change = ACCURACY.build().value(second) - ACCURACY.build().value(first)
-    accuracy = "Accuracy unchanged." if abs(change) < 5e-7 else f"Accuracy changes by {100 * change:+.2f} points."
-    title = lookup(chosen.name.partition("@")[0]).title
+    tail = "" if first.task == "regression" else f" {_accuracy(first, second)}"
+    title = lookup(chosen.name.partition("@")[0], task=first.task).title
     span = f"[{chosen.interval.low:.4f}, {chosen.interval.high:.4f}]"
     if chosen.interval.low > 0:
-        tail = (
-            "this equals the drop of its calibration error, because the map is injective"
+        why = (
+            "this equals the drop of its calibration error, because the recalibration keeps every distinction the "
+            "model made"
             if chosen.exact
             else "if after is a function of before, its calibration error falls by at least this"
         )
-        return f"Better: the {title} falls by {chosen.change:.4f} {span}; {tail}. {accuracy}"
+        return f"Better: the {title} falls by {chosen.change:.4f} {span}; {why}.{tail}"
     if chosen.interval.high < 0:
-        return f"Worse: the {title} rises by {-chosen.change:.4f} {span}. {accuracy}"
-    return f"No difference beyond noise: the {title} changes by {chosen.change:+.4f} {span}. {accuracy}"
+        return f"Worse: the {title} rises by {-chosen.change:.4f} {span}.{tail}"
+    return f"No difference beyond noise: the {title} changes by {chosen.change:+.4f} {span}.{tail}"
+
+
+def _accuracy(first: Evidence, second: Evidence) -> str:
+    recipe: Recipe = lookup("accuracy").build()
+    change = second.value(recipe) - first.value(recipe)
+    return "Accuracy unchanged." if abs(change) < 5e-7 else f"Accuracy changes by {100 * change:+.2f} points."

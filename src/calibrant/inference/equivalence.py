@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.declare import lookup
-from calibrant.core.inputs import check_forecast, check_names, check_rng
-from calibrant.core.results import TestResult
-from calibrant.errors import input_error
-from calibrant.estimators import check_counts
+from calibrant.core.inputs import check_forecast
+from calibrant.core.options import check_rng, check_share
+from calibrant.core.results import Result, TestResult
+from calibrant.errors import InputError
+from calibrant.inference.evaluation import build_metric
 from calibrant.inference.intervals import offered_interval
+from calibrant.inference.limits import decide
+
+#: Between these the p-value is searched, by so many halvings of its logarithm.
+_STRONGEST, _WEAKEST, _HALVINGS = 1e-4, 0.499, 20
 
 
 def equivalence_test(
@@ -22,12 +26,14 @@ def equivalence_test(
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
+    groups: ArrayLike | None = None,
     rng: RNG = None,
 ) -> TestResult:
     """Test the hypothesis that the error is at least `epsilon`; a small p-value clears the model.
 
-    The error it bounds is named by `error`: ``"ks"`` (top label) or ``"tce"`` (binned top-label error of order
-    2, 15 equal-width bins). At error = epsilon it rejects in at most 5 % of samples.
+    The error it bounds is named by `error`, for example ``"ks"``, ``"ks@class-1"`` or ``"tce"`` (binned error of order
+    2, 15 equal-width bins). At error = epsilon it rejects in at most 5% of samples. It is the gate of
+    `calibrant.check` with a p-value: the answer there is "within" where the p-value is at most 0.025.
 
     Parameters
     ----------
@@ -35,8 +41,10 @@ def equivalence_test(
         As in `calibrant.evaluate`.
     epsilon : float
         The largest error that still counts as calibrated.
-    error : {"ks", "tce"}, default "ks"
-        Which error is bounded.
+    error : str, default "ks"
+        Which error is bounded: a metric that has an interval, ``"name@view"`` for another view.
+    groups : array-like of shape (n,), optional
+        Cluster of each row.
     rng : None, int or Generator
         Randomness.
 
@@ -56,36 +64,30 @@ def equivalence_test(
     >>> equivalence_test(rng.random(20_000) < p, p, epsilon=0.03, rng=0).pvalue < 0.05
     True
     """
-    check_names(error, ("ks", "tce"), "error", "equivalence_test")
-    if not 0 < epsilon < 1:
-        raise input_error("epsilon", "equivalence_test", "lie between 0 and 1", repr(epsilon), "for example 0.02")
+    check_share(epsilon, "epsilon", "equivalence_test", "0.02")
     forecast = check_forecast(
         y_true, y_proba, caller="equivalence_test", sample_weight=sample_weight, classes=classes, space=space
     )
-    check_counts(forecast, "a test")
-    measure = lookup(error)
-    recipe = measure.build()
+    forecast.need_counts("a test")
+    try:
+        metric, recipe = build_metric(error, forecast)
+    except InputError as problem:
+        raise problem.renamed(argument="error") from None
     seeds = check_rng(rng, "equivalence_test").integers(0, 2**63)
-    value = recipe.value(forecast)
+    value, name = forecast.value(recipe), f"{error} < {epsilon:g}"
 
-    def upper(alpha: float) -> float:
+    def within(alpha: float) -> bool:
         found = offered_interval(
-            measure,
-            recipe,
-            forecast,
-            level=1 - 2 * alpha,
-            n_resamples=0,
-            groups=None,
-            rng=np.random.default_rng(seeds),
+            metric, recipe, forecast, level=1 - 2 * alpha, groups=groups, rng=np.random.default_rng(seeds)
         )
-        return 1.0 if found is None else found.high
+        return decide(Result(error, value, interval=found), epsilon).answer == "within"
 
-    if forecast.n < 30 or upper(0.499) >= epsilon:
-        return TestResult(value, 1.0 if value >= epsilon else 0.5, f"{error} < {epsilon:g}", forecast.n)
-    low, high = 1e-4, 0.499
-    if upper(low) < epsilon:
-        return TestResult(value, low, f"{error} < {epsilon:g}", forecast.n)
-    for _ in range(20):
+    if not within(_WEAKEST):
+        return TestResult(value, 1.0 if value >= epsilon else 0.5, name, forecast.n)
+    low, high = _STRONGEST, _WEAKEST
+    if within(low):
+        return TestResult(value, low, name, forecast.n)
+    for _ in range(_HALVINGS):
         middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if upper(middle) < epsilon else (middle, high)
-    return TestResult(value, high, f"{error} < {epsilon:g}", forecast.n)
+        low, high = (low, middle) if within(middle) else (middle, high)
+    return TestResult(value, high, name, forecast.n)

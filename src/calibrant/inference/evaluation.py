@@ -1,23 +1,32 @@
-"""`evaluate`: every measure with what a calibrated model would show, a p-value, an interval and a verdict."""
+"""`evaluate`: every metric with what a calibrated model would show, a p-value, an interval and a verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.declare import Measure, Recipe, declared, lookup
-from calibrant.core.inputs import Forecast, check_forecast, check_pairs, check_rng
+from calibrant.core.clusters import FEWEST, few_clusters, number_of_clusters
+from calibrant.core.declare import Metric, Recipe, declared, lookup
+from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_pairs, check_words
+from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Record, Result
-from calibrant.errors import input_error
+from calibrant.core.weights import WeightKind
+from calibrant.errors import InputError, input_error
+from calibrant.estimators import EXACT
+from calibrant.evidence import Evidence, NullDistribution, Task
 from calibrant.inference import wording
+from calibrant.inference.cox import CoxCalibration, cox_of
+from calibrant.inference.facts import FACTS, decisive, judged, judged_name
 from calibrant.inference.intervals import offered_interval
-from calibrant.inference.null import Null, null_values
-from calibrant.inference.verdict import Facts, collect_facts, verdict
+from calibrant.inference.joint import JointTest, apart
+from calibrant.inference.null import null_distribution
+from calibrant.inference.verdict import TOLERANCE, Verdict, judge
+from calibrant.views import ClassK, Classwise, TopLabel, View
+
+__all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
 
@@ -29,48 +38,88 @@ class Evaluation(Record):
     results: tuple[Result, ...]
     n: int
     n_classes: int
-    verdict: str
-    facts: Facts
+    verdict: Verdict
+    facts: Any
     level: float = 0.95
     n_resamples: int = 1000
     weighted: bool = False
     classes: tuple[Any, ...] | None = None
     notes: tuple[str, ...] = field(default=())
+    task: Task = "classes"
+    #: Share of the rows that the calibrator was fitted on, and its cross-fitted gain; None for rows it has not seen.
+    in_sample: dict[str, Any] | None = None
+    #: What to do next, with the real command where the rows came from a file; empty: the advice of the verdict.
+    next_step: str = ""
+    #: Rows that an engine left out, by reason, and files that could not be read.
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    #: Slope, intercept, calibration-in-the-large and observed over expected events, where asked for.
+    risk: CoxCalibration | None = None
 
     def __getitem__(self, name: str) -> Result:
         for result in self.results:
-            if result.name == name:
+            if result.name == name.lower():
                 return result
         raise KeyError(f"{name!r} is not in this evaluation; it has {', '.join(r.name for r in self.results)}")
 
     def __iter__(self) -> Any:
         return iter(self.results)
 
+    @property
+    def headline(self) -> str:
+        """The first line of the text: how many rows, and what they show on average."""
+        return wording.headline(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
         return {
             "schema": SCHEMA,
             "n": self.n,
-            "n_classes": self.n_classes,
-            "measures": {result.name: measure_dict(result) for result in self.results},
-            "verdict": self.verdict,
+            **({} if self.task == "regression" else {"n_classes": self.n_classes}),
+            "measures": {result.name: metric_dict(result) for result in self.results},
+            "verdict": str(self.verdict),
+            "judgment": self.verdict.to_dict(),
+            **({} if self.in_sample is None else {"in_sample": self.in_sample}),
+            **({} if self.risk is None else {"risk": self.risk.to_dict()}),
+            "rejected": dict(self.rejected),
+            "skipped_files": list(self.skipped),
         }
 
     def to_frame(self) -> Any:
-        """Return the table as a Polars frame, one row per measure."""
+        """Return the table as a Polars frame, one row per metric."""
         import polars as pl
 
         rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
         return pl.DataFrame(rows, infer_schema_length=None)
 
-    def __str__(self) -> str:
-        return wording.evaluation_text(self)
+    def to_text(self, *, width: int | None = None) -> str:
+        """Return the terminal text; a terminal of this width may lose the last column."""
+        return wording.evaluation_text(self, width=width)
 
-    def _repr_html_(self) -> str:
+    def to_markdown(self) -> str:
+        """Return headline, table and verdict as Markdown."""
+        rows = [list(wording.cells(result, self.task)) for result in self.results]
+        heads = wording.heads(wording.HEADERS, self.level)
+        lines = [self.headline, "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        return "\n".join([*lines, "", f"**{self.verdict}**"])
+
+    def to_html(self) -> str:
+        """Return a plain HTML fragment (the full page is ``calibrant report``)."""
         return wording.evaluation_html(self)
 
+    def __str__(self) -> str:
+        return self.to_text()
 
-def measure_dict(result: Result) -> dict[str, Any]:
+    def __repr__(self) -> str:
+        names = ", ".join(result.name for result in self.results[:8])
+        return f"Evaluation(n={self.n:,}, {self.verdict.status!r}, metrics: {names})"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def metric_dict(result: Result) -> dict[str, Any]:
     """Return one result in the stable JSON form."""
     interval = result.interval
     return {
@@ -85,36 +134,82 @@ def measure_dict(result: Result) -> dict[str, Any]:
     }
 
 
-def parse_measure(
-    name: str, forecast: Forecast, n_bins: int | None, params: Mapping[str, Any]
-) -> tuple[Measure, Recipe]:
-    """Return measure and recipe of ``"ece"`` or ``"ks@top-2"`` (a measure through another view)."""
+def build_metric(
+    name: str, evidence: Evidence, n_bins: int | None = None, params: Mapping[str, Any] | None = None
+) -> tuple[Metric, Recipe]:
+    """Return metric and recipe of ``"ece"`` or ``"ks@class-2"`` (a metric through another view)."""
+    (name,) = check_words(name, "metrics", evidence.caller) or ("",)
     short, _, view = name.partition("@")
-    measure = lookup(short, forecast.caller)
-    known = measure.parameters()
-    chosen = {key: value for key, value in params.items() if key in known}
+    try:
+        metric = lookup(short, evidence.caller, evidence.task)
+    except InputError as error:
+        raise error.renamed(argument="metrics") from None
+    known = metric.parameters()
+    given = check_type({} if params is None else params, Mapping, "params", evidence.caller, "map names to values")
+    chosen = {key: value for key, value in given.items() if key in known}
     if n_bins is not None and "n_bins" in known:
         chosen["n_bins"] = n_bins
     if view:
         chosen["view"] = view
-    return measure, measure.build(**chosen)
+    return metric, metric.build(caller=evidence.caller, **chosen)
 
 
-def default_measures(forecast: Forecast) -> list[str]:
-    """Return the panel: what `evaluate` shows unless told otherwise."""
-    names = [measure.name for measure in declared() if measure.panel]
-    if not forecast.has_vectors:
-        names = [name for name in names if lookup(name).build().top_label_only]
-    elif forecast.n_classes == 2:
-        names.insert(names.index("ece") + 1, "ece@class-1")
-    return names
+def build_metrics(
+    evidence: Evidence,
+    metrics: Iterable[str] | str | None,
+    n_bins: int | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> dict[str, tuple[Metric, Recipe]]:
+    """Return metrics and recipes by name; the default set and ``"all"`` leave out what the evidence cannot answer."""
+    metrics = "all" if isinstance(metrics, str) and metrics.lower() == "all" else metrics
+    everything = isinstance(metrics, str) and metrics == "all"
+    asked = metrics is not None and not everything
+    if metrics is None:
+        names = [metric.name for metric in declared(evidence.task) if metric.default]
+        if evidence.n_classes == 2:
+            names.insert(names.index("ece") + 1, "ece@class-1")
+    elif everything:
+        names = [metric.name for metric in declared(evidence.task)]
+    else:
+        names = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
+    built = {name: build_metric(name, evidence, n_bins, params) for name in names}
+    return {name: pair for name, pair in built.items() if asked or evidence.answers(pair[1])}
+
+
+def needed(
+    evidence: Any, metrics: Iterable[str] | str | None, *, inference: bool
+) -> tuple[list[View], list[str] | None]:
+    """Return the views and the names of the scores that an evaluation reads from an empty summary of its kind.
+
+    All of them (scores: None) where a metric is asked for that such a summary cannot answer: the refusal comes later.
+    """
+    views, scores = {judged(evidence), TopLabel()}, []
+    if inference and evidence.task == "classes":
+        views.add(Classwise())
+    try:
+        built: dict[str, tuple[Metric, Any]] = build_metrics(evidence, metrics)
+        for metric, recipe in built.values():
+            if metric.descriptive and recipe.top_label_only:
+                continue  # accuracy and confidence: the cells of the top label tell them
+            if recipe.is_mean:
+                scores.append(evidence.score_name(recipe))
+            elif not recipe.on_tables:
+                return list(evidence.views), None
+            else:
+                evidence.tables(recipe.view)
+                views.add(recipe.view)
+    except InputError:
+        return list(evidence.views), None
+    kept = list(evidence.views)
+    sources = [[kept.index(one) for one in view.sources(evidence.n_classes) if one in kept] for view in views]
+    return [kept[i] for i in sorted({found[0] for found in sources})], scores
 
 
 def evaluate(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    measures: Iterable[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
@@ -124,7 +219,10 @@ def evaluate(
     level: float = 0.95,
     n_resamples: int = 1000,
     groups: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
     rng: RNG = None,
+    weight_kind: WeightKind | None = None,
+    measures: Iterable[str] | str | None = None,
 ) -> Evaluation:
     """Measure calibration, say how sure that is, and put it into words.
 
@@ -134,26 +232,10 @@ def evaluate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Class indices, or any labels with `classes`; with ``pairs=True`` whether the top label was right.
-    y_proba : array-like of shape (n, K) or (n,)
-        Probabilities, or the probability of class 1; with ``pairs=True`` the confidence of the top label.
-    measures : iterable of str, optional
-        Short names, ``"name@view"`` for another view; default the panel. ``"all"`` takes every measure.
-    sample_weight, classes, space, normalize
-        As everywhere; non-integer weights give values without resampling.
-    pairs : bool, default False
-        The input is top-label pairs (correct, confidence).
-    n_bins : int, default 15
-        Bins of the binned measures.
-    level : float, default 0.95
-        Level of the intervals.
-    n_resamples : int, default 1000
-        Label resamplings; 0 gives the values alone.
-    groups : array-like of shape (n,), optional
-        Cluster of each row: intervals resample clusters.
-    rng : None, int or Generator
-        Randomness of the resampling.
+    y_true, y_proba, metrics, sample_weight, classes, space, normalize, pairs, n_bins, level, n_resamples, groups
+        As in `calibrant.evaluate`.
+    tolerance, rng, weight_kind, measures
+        As in `calibrant.evaluate`; `measures` is the name of `metrics` in version 0.1.
 
     Returns
     -------
@@ -169,10 +251,10 @@ def evaluate(
     >>> evaluation = evaluate(y, p, rng=0)
     >>> round(evaluation["ece"].value, 2), evaluation["ece"].pvalue < 0.01
     (0.09, True)
-    >>> evaluation.verdict.startswith("Not calibrated: over-confident")
-    True
+    >>> evaluation.verdict.status, evaluation.verdict.direction
+    ('miscalibrated', 'over')
     """
-    if pairs:
+    if check_flag(pairs, "pairs", "evaluate"):
         forecast = check_pairs(y_true, y_proba, caller="evaluate", sample_weight=sample_weight)
     else:
         forecast = check_forecast(
@@ -184,76 +266,134 @@ def evaluate(
             space=space,
             normalize=normalize,
         )
-    if not 0 < level < 1:
-        raise input_error("level", "evaluate", "lie between 0 and 1", repr(level), "use 0.95")
-    return evaluate_forecast(
-        forecast, measures=measures, n_bins=n_bins, level=level, n_resamples=n_resamples, groups=groups, rng=rng
+    return evaluate_evidence(
+        forecast.read_weights(weight_kind),
+        metrics=measures if metrics is None else metrics,
+        n_bins=n_bins,
+        level=level,
+        n_resamples=n_resamples,
+        groups=groups,
+        tolerance=tolerance,
+        rng=rng,
     )
 
 
-def evaluate_forecast(
-    forecast: Forecast,
+def evaluate_evidence(
+    evidence: Evidence,
     *,
-    measures: Iterable[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
     n_bins: int | None = None,
     params: Mapping[str, Any] | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
     groups: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
     rng: RNG = None,
+    test: JointTest | None = None,
+    fewest_groups: int = 2,
+    risk: bool = False,
 ) -> Evaluation:
-    """Evaluate checked predictions."""
-    generator = check_rng(rng, "evaluate")
-    names = _names(measures, forecast)
-    built = {name: parse_measure(name, forecast, n_bins, params or {}) for name in names}
-    values = {name: recipe.value(forecast) for name, (_, recipe) in built.items()}
-    counts = forecast.weights is None or bool((forecast.weights == np.floor(forecast.weights)).all())
-    nulls: dict[str, Null] = {}
-    if n_resamples > 0 and counts:
-        wanted = {name: recipe for name, (measure, recipe) in built.items() if measure.notion != "plain fact"}
-        if "ks" not in wanted:
-            wanted["ks"] = lookup("ks").build()  # the verdict rests on it
-        nulls = null_values(wanted, forecast, n_resamples, generator)
+    """Evaluate any form of evidence: the only place where a table of results and its verdict are made.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Rows of class probabilities, top-label pairs or means and variances, or a `Summary`.
+    metrics, n_bins, level, n_resamples, groups, tolerance, rng, risk
+        As in `calibrant.evaluate`; `params` are further parameters, given to every metric that knows them.
+    test : JointTest, optional
+        The joint test, made elsewhere (slices are drawn together); the verdict rests on it, and without resamples the
+        row of KS too.
+    fewest_groups : int, default 2
+        Clusters below which `groups` is refused; a slice may lie in one, and then shows dashes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import Summary
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(5000)
+    >>> found = evaluate_evidence(Summary(2).update(rng.random(5000) < p, p), metrics=["ece", "brier"], rng=0)
+    >>> [result.name for result in found.results], found.verdict.found
+    (['ece', 'brier'], False)
+    """
+    check_share(level, "level", evidence.caller)
+    check_share(tolerance, "tolerance", evidence.caller, "0.02")
+    check_count(n_resamples, "n_resamples", evidence.caller)
+    check_type(test, JointTest | None, "test", evidence.caller, "be a joint test", "leave it out")
+    if not evidence.n:
+        raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
+    generator = check_rng(rng, evidence.caller)
+    built = build_metrics(evidence, metrics, n_bins, params)
+    values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}
+    clusters = check_groups(groups, evidence, fewest_groups)
+    if clusters is None and evidence.task != "regression":
+        clusters = evidence.own_clusters()
+    infer = (evidence.counts or clusters is not None) and n_resamples > 0 and not few_clusters(clusters)
+    nulls: dict[str, NullDistribution] = {}
+    if infer:
+        wanted = {name: recipe for name, (metric, recipe) in built.items() if not metric.descriptive}
+        nulls = null_distribution(decisive(evidence) | wanted, evidence, n_resamples, generator, clusters)
     results = []
-    for name, (measure, recipe) in built.items():
-        null = nulls.get(name)
+    for name, (metric, recipe) in built.items():
         interval = None
-        if counts and n_resamples > 0:
+        if infer:
+            own_p = nulls[name].pvalue(values[name]) if name in nulls else None
             interval = offered_interval(
-                measure, recipe, forecast, level=level, n_resamples=n_resamples, groups=groups, rng=generator
+                metric, recipe, evidence, level=level, groups=clusters, rng=generator, pvalue=own_p
             )
-        finite = null is not None and math.isfinite(null.mean)
-        results.append(
-            Result(
-                name,
-                values[name],
-                null.mean if null is not None and finite else None,
-                null.std if null is not None and finite else None,
-                None if null is None else null.pvalue(values[name], two_sided=measure.proper),
-                interval,
-                measure.estimates,
-                measure.bound,
-            )
-        )
-    facts = collect_facts(forecast, nulls.get("ks"))
-    notes = () if counts else ("weights are not whole numbers: no resampling, p-values or intervals",)
+        results.append(_result(name, metric, values[name], nulls.get(name), interval))
+    if test is not None and not nulls:
+        name, (_, mean, std), p = judged_name(evidence), test.ks, test.members["ks"]
+        judged = [replace(one, null_mean=mean, null_std=std, pvalue=p) for one in results]
+        results = [new if new.name == name else old for old, new in zip(results, judged, strict=True)]
+    facts = FACTS[evidence.task](
+        evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=apart(generator)
+    )
+    unread = not evidence.counts and clusters is None
+    notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []
+    if few_clusters(clusters):
+        many = number_of_clusters(clusters)
+        notes.append(f"{many} clusters are too few: no p-values, intervals or verdict with fewer than {FEWEST}")
+    said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
+    notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
     return Evaluation(
         tuple(results),
-        forecast.n,
-        forecast.n_classes,
-        verdict(facts),
+        round(evidence.total) if evidence.counts else evidence.n,
+        evidence.n_classes,
+        judge(facts, tolerance),
         facts,
         level,
         n_resamples,
-        forecast.weights is not None,
-        forecast.classes,
-        notes,
+        evidence.weighted,
+        evidence.classes,
+        (*notes, *evidence.notes),
+        evidence.task,
+        rejected=getattr(evidence, "rejected", {}),
+        skipped=getattr(evidence, "skipped", ()),
+        risk=_risk(evidence, level, clusters) if risk else None,
     )
 
 
-def _names(measures: Iterable[str] | str | None, forecast: Forecast) -> Sequence[str]:
-    if measures is None:
-        return default_measures(forecast)
-    if measures == "all":
-        return [m.name for m in declared() if forecast.has_vectors or m.build().top_label_only]
-    return [measures] if isinstance(measures, str) else list(measures)
+def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:
+    """Return slope, intercept and ratio of the positive class; None where a slice has too few clusters."""
+    if evidence.n_classes != 2 or evidence.task != "classes":
+        what = "means and variances" if evidence.task == "regression" else f"{evidence.n_classes or 'unknown'} classes"
+        raise input_error("risk", evidence.caller, "go with two classes", what, "leave it out")
+    if few_clusters(clusters):
+        return None
+    return cox_of(evidence.pairs_of(ClassK(1)), evidence.n, level=level, clusters=clusters)
+
+
+def evaluate_forecast(evidence: Evidence, *, measures: Iterable[str] | str | None = None, **options: Any) -> Evaluation:
+    """Evaluate checked predictions: `evaluate_evidence` under its name of version 0.1."""
+    return evaluate_evidence(evidence, metrics=options.pop("metrics", measures), **options)
+
+
+def _result(name: str, metric: Metric, value: float, null: NullDistribution | None, interval: Any) -> Result:
+    mean = std = pvalue = None
+    if null is not None:
+        pvalue = null.pvalue(value, two_sided=bool(metric.two_sided))
+        if math.isfinite(null.mean):
+            mean, std = null.mean, null.std
+    return Result(name, value, mean, std, pvalue, interval, metric.estimates, metric.bound)

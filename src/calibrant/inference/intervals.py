@@ -1,8 +1,9 @@
 """Intervals, offered only where simulation shows that they cover.
 
 Mean scores: normal theory with Hall's correction for skewness. Calibration errors: the estimate is a norm of
-cell means plus Gaussian noise, and the two ends are found separately, so that they hold near zero too, where
-the bootstrap fails. The simulated coverage is in the documentation (``calibrant study coverage``).
+cell means m_c = E[(t − s)·1(cell c)] plus Gaussian noise, whose draws cost two normals per cell instead of a bootstrap
+of rows; the two ends are found separately, so that they hold near zero too, where the bootstrap fails. The
+simulated coverage is in the documentation (``calibrant study coverage``).
 """
 
 from __future__ import annotations
@@ -13,25 +14,33 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._typing import RNG, ArrayLike, Floats, Space
-from calibrant.core.declare import Measure, Recipe, lookup
-from calibrant.core.edges import width_index
-from calibrant.core.inputs import Forecast, check_forecast, check_names, check_pairs, check_rng, to_array
+from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.clusters import few_clusters
+from calibrant.core.declare import Metric, Recipe, lookup
+from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups, check_names, check_pairs
+from calibrant.core.moments import (
+    FEW_EVENTS,
+    Moments,
+    NullMoments,
+    clopper_pearson,
+    event_ends,
+    garwood,
+    mean_ends,
+    normal_quantile,
+    wilson,
+)
+from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Interval
-from calibrant.core.shares import normal_quantile, wilson
 from calibrant.core.tables import Pairs
 from calibrant.errors import CoverageWarning, input_error
-from calibrant.estimators import Binned, Cumulative, Kernel, check_counts
-from calibrant.inference.gaussian import CellSums, cell_sums, draw_noise
-from calibrant.inference.means import bca_ends, mean_ends, mean_moments
-from calibrant.metrics.recipes import CalibrationError, MeanScore
-from calibrant.views import Classwise, Pooled
+from calibrant.estimators import Noise
+from calibrant.evidence import Evidence
+from calibrant.inference.bootstrap import bootstrap_values
+from calibrant.inference.means import bca_ends
+from calibrant.inference.noise import CellSums, cell_sums, draw_noise
+from calibrant.inference.null import null_distribution
 
 METHODS = ("auto", "normal", "hall", "bca", "percentile", "gaussian", "wilson")
-#: Cells of the cumulative process; more change nothing visible.
-_PROCESS_CELLS = 400
-#: Cells of a kernel norm, whose matrix grows with their square.
-_KERNEL_CELLS = 150
 _DRAWS = 2000
 
 
@@ -52,7 +61,7 @@ def interval(
     rng: RNG = None,
     **params: Any,
 ) -> Interval:
-    """Return an interval for a measure; ``method="auto"`` gives only intervals whose coverage is verified.
+    """Return an interval for a metric; ``method="auto"`` gives only intervals whose coverage is verified.
 
     The truth it covers is the same functional of the population: for a binned error the binned one with these
     edges. Where no interval covers, ``"auto"`` raises and names the alternative; ``"percentile"`` is always
@@ -61,7 +70,7 @@ def interval(
     Parameters
     ----------
     name : str
-        Short name of a measure, e.g. ``"brier"``.
+        Short name of a metric, e.g. ``"brier"``.
     y_true, y_proba, sample_weight, classes, space, normalize, pairs
         As in `calibrant.evaluate`.
     level : float, default 0.95
@@ -75,7 +84,7 @@ def interval(
     rng : None, int or Generator
         Randomness.
     **params
-        Parameters of the measure.
+        Parameters of the metric.
 
     Returns
     -------
@@ -88,11 +97,10 @@ def interval(
     True
     """
     check_names(method, METHODS, "method", "interval")
-    if not 0 < level < 1:
-        raise input_error("level", "interval", "lie between 0 and 1", repr(level), "use 0.95")
-    measure = lookup(name, "interval")
-    recipe = measure.build(**params)
-    if pairs:
+    check_share(level, "level", "interval")
+    measure = lookup(name, "interval", "classes")
+    recipe = measure.build(caller="interval", **params)
+    if check_flag(pairs, "pairs", "interval"):
         forecast = check_pairs(y_true, y_proba, caller="interval", sample_weight=sample_weight)
     else:
         forecast = check_forecast(
@@ -104,12 +112,28 @@ def interval(
             space=space,
             normalize=normalize,
         )
-    check_counts(forecast, "an interval")
+    if not forecast.counts and groups is None and method in ("auto", "hall", "normal"):
+        groups = forecast.own_clusters()  # importance weights: the spread of weighted rows
+    if groups is None:
+        forecast.need_counts("an interval")
     generator = check_rng(rng, "interval")
-    if method in ("percentile", "bca") and not (method == "bca" and isinstance(recipe, MeanScore)):
+    check_count(n_resamples, "n_resamples", "interval", 1)
+    if method in ("percentile", "bca") and not (method == "bca" and recipe.is_mean):
         return bootstrap_interval(recipe, forecast, level, n_resamples, groups, generator, method)
+    pvalue = None
+    if method == "auto" and not recipe.is_mean and n_resamples > 0:
+        null = null_distribution({name: recipe}, forecast, n_resamples, generator, check_groups(groups, forecast))
+        pvalue = null[name].pvalue(forecast.value(recipe)) if name in null else None
     found = offered_interval(
-        measure, recipe, forecast, level=level, n_resamples=n_resamples, groups=groups, rng=generator, method=method
+        measure,
+        recipe,
+        forecast,
+        level=level,
+        n_resamples=n_resamples,
+        groups=groups,
+        rng=generator,
+        method=method,
+        pvalue=pvalue,
     )
     if found is None:
         raise input_error(
@@ -123,92 +147,104 @@ def interval(
 
 
 def offered_interval(
-    measure: Measure,
+    metric: Metric,
     recipe: Recipe,
-    forecast: Forecast,
+    evidence: Evidence,
     *,
     level: float,
-    n_resamples: int,
-    groups: ArrayLike | None,
+    groups: ArrayLike | None = None,
     rng: np.random.Generator,
     method: str = "auto",
+    n_resamples: int = 1000,
+    pvalue: float | None = None,
 ) -> Interval | None:
-    """Return the verified interval of a measure, or None where there is none."""
-    clusters = _clusters(groups, forecast)
-    if isinstance(recipe, MeanScore):
-        return _score_interval(measure, recipe, forecast, level, clusters, method, n_resamples, rng)
-    if not isinstance(recipe, CalibrationError) or clusters is not None or method not in ("auto", "gaussian"):
+    """Return the verified interval of a metric, or None where there is none.
+
+    `pvalue` is that of the metric's own resampling test: the interval of a calibration error begins at 0 unless the
+    test rejects, because the spread of a sample without events knows nothing of the events it missed.
+    """
+    if recipe.is_mean:
+        return _score_interval(metric, recipe, evidence, level, groups, method, n_resamples, rng)
+    view = recipe.resampled_view()
+    if view is None or not view.has_interval or evidence.total < 30 or method not in ("auto", "gaussian"):
         return None
-    if forecast.n < 30 or isinstance(recipe.view, Pooled) or getattr(recipe.view, "by", None):
+    clusters = check_groups(groups, evidence)
+    if few_clusters(clusters):
         return None
-    value = recipe.value(forecast)
-    ends = _error_ends(recipe, forecast, value, level, rng)
+    value = evidence.value(recipe)
+    ends = _error_ends(recipe, evidence.pairs_of(view), clusters, value, level, rng)  # type: ignore[attr-defined]  # a view
     if ends is None:
         return None
-    low, high = (min(max(end, 0.0), _largest(recipe)) for end in ends)
-    return Interval(value, min(low, value), max(high, value), level, "gaussian", forecast.n)
-
-
-def _largest(recipe: CalibrationError) -> float:
-    return math.inf if recipe.view.grouped else 1.0
+    low, high = (min(max(end, 0.0), 1.0) for end in ends)
+    if pvalue is not None and pvalue >= 1.0 - level:
+        low = 0.0
+    return Interval(value, min(low, value), max(high, value), level, "gaussian", evidence.n)
 
 
 # -- mean scores ----------------------------------------------------------------------------------
 
 
-def _clusters(groups: ArrayLike | None, forecast: Forecast) -> Floats | None:
-    if groups is None:
-        return None
-    array = to_array(groups, "groups", forecast.caller)
-    if array.shape != (forecast.n,):
-        raise input_error(
-            "groups",
-            forecast.caller,
-            f"name one cluster per row ({forecast.n})",
-            f"shape {array.shape}",
-            "pass one column",
-        )
-    _, codes = np.unique(array, return_inverse=True)
-    if codes.max() < 1:
-        raise input_error("groups", forecast.caller, "hold at least two clusters", "one", "drop groups=")
-    return np.asarray(codes)
-
-
 def _score_interval(
-    measure: Measure,
-    recipe: MeanScore,
-    forecast: Forecast,
+    metric: Metric,
+    recipe: Any,
+    evidence: Evidence,
     level: float,
-    clusters: Floats | None,
+    groups: ArrayLike | None,
     method: str,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Interval | None:
-    rows = recipe.rows(forecast)
-    if not np.isfinite(rows).all():
+    moments = evidence.moments(recipe, groups)
+    if moments is None:
         return None
-    n = forecast.total
-    if n < 2:
-        return None
-    value = recipe.value(forecast)
+    value = evidence.value(recipe)
+    fraction = metric.name == "accuracy" and groups is None
+    exact = None
     if method == "auto":
-        method = "wilson" if measure.name == "accuracy" and clusters is None else "hall"
+        null = None if groups is not None or fraction else evidence.null_moments(recipe)
+        exact = None if null is None else event_ends(moments, null, level)
+        if exact is not None and null is not None and evidence.task == "regression":
+            exact = _heavy_ends(moments, null, exact, level)
+        method = "wilson" if fraction else "hall" if exact is None else "garwood"
     if method == "wilson":
-        if clusters is not None or not np.isin(rows, (0.0, 1.0)).all():
+        if not fraction:
             return None
-        low, high = (float(end) for end in wilson(value, n, level))
+        low, high = fraction_ends(value, evidence.total, level)
+    elif exact is not None:
+        low, high = exact
     elif method == "bca":
-        low, high = bca_ends(rows, forecast.weights, clusters, level, n_resamples, rng)
+        rows, clusters = recipe.rows(evidence), check_groups(groups, evidence)
+        low, high = bca_ends(rows, evidence.weights, clusters, level, n_resamples, rng)  # type: ignore[attr-defined]
     elif method in ("normal", "hall"):
-        moments = mean_moments(rows, forecast.weights, clusters)
         low, high = mean_ends(moments, level, skew=method == "hall")
     else:
         return None
     if recipe.link is not None:
-        floor = 0.0 if measure.range[0] >= 0 else -math.inf
+        floor = 0.0 if metric.range[0] >= 0 else -math.inf
         low, high = (recipe.link(max(end, floor)) for end in (low, high))
-    smallest, largest = measure.range
-    return Interval(value, max(low, smallest), min(high, largest), level, method, forecast.n)
+    smallest, largest = metric.range
+    return Interval(value, max(low, smallest), min(high, largest), level, method, evidence.n)
+
+
+def _heavy_ends(
+    moments: Moments, null: NullMoments, counted: tuple[float, float], level: float
+) -> tuple[float, float] | None:
+    """Return the wider ends of two laws: few large variances decide a mean like few events, but squares are no counts.
+
+    None where the forecast's own law is refuted: wrong variances say nothing of the mean.
+    """
+    if null.pvalue() < 1.0 - level:
+        return None
+    low, high = mean_ends(moments, level)
+    return min(low, counted[0]), max(high, counted[1])
+
+
+def fraction_ends(share: float, n: float, level: float) -> tuple[float, float]:
+    """Return the interval of a fraction: Wilson's, the exact one where few rows are on one side."""
+    if n * min(share, 1.0 - share) < FEW_EVENTS:
+        return clopper_pearson(share * n, n, level)
+    low, high = wilson(share, n, level)
+    return float(low), float(high)
 
 
 def bootstrap_interval(
@@ -220,17 +256,15 @@ def bootstrap_interval(
     rng: np.random.Generator,
     method: str,
 ) -> Interval:
-    """Percentile bootstrap of any measure, with a warning: its coverage is not verified."""
-    from calibrant.inference.bootstrap import bootstrap_values
-
+    """Percentile bootstrap of any metric, with a warning: its coverage is not verified."""
     if method != "percentile":
         raise input_error("method", "interval", "be 'percentile' or 'auto' here", repr(method), "use 'auto'")
     warnings.warn(
-        "the coverage of the percentile bootstrap is not verified for this measure; near zero it may be 0 %",
+        "the coverage of the percentile bootstrap is not verified for this metric; near zero it may be 0%",
         CoverageWarning,
         stacklevel=3,
     )
-    values = bootstrap_values(recipe, forecast, n_resamples, rng, _clusters(groups, forecast))
+    values = bootstrap_values(recipe, forecast, n_resamples, rng, check_groups(groups, forecast))
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(recipe.value(forecast), float(low), float(high), level, "percentile", forecast.n)
 
@@ -239,68 +273,66 @@ def bootstrap_interval(
 
 
 def _error_ends(
-    recipe: CalibrationError, forecast: Forecast, value: float, level: float, rng: np.random.Generator
+    recipe: Any, pairs: Pairs, clusters: Ints | None, value: float, level: float, rng: np.random.Generator
 ) -> tuple[float, float] | None:
     estimator = recipe.estimator
-    if isinstance(recipe.view, Classwise):
+    kind = estimator.noise(recipe.norm, recipe.root)
+    if kind is None:
         return None
-    pairs = recipe.view.pairs(forecast)
-    if pairs.expected is not None:
-        return None
-    if isinstance(estimator, Cumulative):
-        return _cumulative_ends(_process_cells(pairs), value, level, rng)
-    if isinstance(estimator, Kernel):
-        cells = _process_cells(pairs, _KERNEL_CELLS)
-        scores = _cell_scores(pairs, cells, _KERNEL_CELLS)
-        gram = np.exp(-np.abs(scores[:, None] - scores[None, :]) / estimator.width)
-        return _norm_ends(cells, gram, value, level, rng)
-    if isinstance(estimator, Binned) and estimator.convention is None and recipe.root:
-        cells = cell_sums(pairs, _bin_index(pairs, estimator), estimator.n_bins)
-        if recipe.norm == 1 and estimator.average == "count":
-            return _absolute_ends(cells, value, level, rng)
-        if recipe.norm == 2 and estimator.average == "count":
-            plug_in = math.sqrt(float((cells.d**2 / cells.w).sum() / cells.total))
-            return _norm_ends(cells, None, plug_in, level, rng)
-    return None
-
-
-def _bin_index(pairs: Pairs, estimator: Binned) -> Floats:
-    if estimator.bins == "width":
-        return width_index(pairs.score, estimator.n_bins)
-    order = np.argsort(pairs.score, kind="stable")
-    w = np.ones(len(order)) if pairs.weight is None else pairs.weight[order]
-    values = pairs.score[order]
-    reached = np.cumsum(w) * estimator.n_bins
-    edges = values[np.searchsorted(reached, np.arange(1, estimator.n_bins) * (reached[-1] / estimator.n_bins))]
-    return np.searchsorted(edges, pairs.score, side="left")
-
-
-def _process_order(pairs: Pairs, most: int) -> tuple[Floats, int]:
-    """Cut the rows, in score order, into cells of about equal count; equal scores stay together."""
-    values, where = np.unique(pairs.score, return_inverse=True)
-    counts = np.bincount(where, pairs.weight).astype(np.float64)
-    middle = np.cumsum(counts) - 0.5 * counts
-    m = min(len(values), most)
-    cell = np.minimum((middle / counts.sum() * m).astype(np.int64), m - 1)
-    return cell[where], m
-
-
-def _process_cells(pairs: Pairs, most: int = _PROCESS_CELLS) -> CellSums:
-    index, m = _process_order(pairs, most)
-    return cell_sums(pairs, index, m)
-
-
-def _cell_scores(pairs: Pairs, cells: CellSums, most: int) -> Floats:
-    index, m = _process_order(pairs, most)
+    index, m = estimator.noise_cells(pairs)
+    cells = cell_sums(pairs, index, m, clusters)
     weight = np.ones(len(index)) if pairs.weight is None else pairs.weight
-    sums = np.bincount(index, weight * pairs.score, m)
-    return sums[np.bincount(index, weight, m) > 0] / cells.w
+    if kind is Noise.PATH:
+        low, high = _cumulative_ends(cells, value, level, rng)
+    elif kind is Noise.ABSOLUTE:
+        low, high = _absolute_ends(cells, value, level, rng)
+    elif kind is Noise.SQUARE:
+        plug_in = math.sqrt(float((cells.d**2 / cells.w).sum() / cells.total))
+        low, high = _norm_ends(cells, None, plug_in, level, rng)
+    else:
+        sums, filled = np.bincount(index, weight * pairs.score, m), np.bincount(index, weight, m) > 0
+        low, high = _norm_ends(cells, estimator.gram(sums[filled] / cells.w), value, level, rng)
+    missed = _missed_events(pairs, weight, index, m, clusters, level, square=kind is Noise.SQUARE)
+    if missed > 0:
+        low, high = min(low, value - missed), max(high, value + missed)
+    return low, high
+
+
+def _missed_events(
+    pairs: Pairs, weight: Floats, index: Ints, m: int, clusters: Ints | None, level: float, *, square: bool
+) -> float:
+    """Return how much an error may change through events that this sample missed; 0 where there are enough events.
+
+    Events are the rarer outcome; in clusters one event is all that a cluster shows of it, or a whole cluster where none
+    does. If e came, up to U(e) may have been due (`garwood`), and each of the U − e missed ones moves the cell means by
+    its share of the rows: no error of the path, of bins or in a kernel space changes by more. The square norm
+    divides by the rows of a bin; there the missed events are placed where events are predicted and were seen.
+    """
+    total = float(weight.sum())
+    hits = float(weight @ pairs.outcome)
+    rare = pairs.outcome if 2 * hits <= total else ~pairs.outcome
+    events, size = min(hits, total - hits), 1.0
+    if clusters is not None:
+        struck = len(np.unique(clusters[rare & (weight > 0)]))
+        size = events / struck if struck else total / (float(clusters.max()) + 1.0)
+        events = float(struck) if 2 * struck <= clusters.max() + 1 else FEW_EVENTS
+    if events >= FEW_EVENTS:
+        return 0.0
+    missed = (garwood(events, level)[1] - events) * size / total
+    if not square:
+        return missed
+    score = pairs.score.astype(np.float64)
+    expected = weight * ((score if 2 * hits <= total else 1.0 - score) + rare)
+    rows = np.bincount(index, weight, m)
+    share = np.bincount(index, expected, m) / max(float(expected.sum()), 1e-300)
+    filled = rows > 0
+    return missed * math.sqrt(float((share[filled] ** 2 / (rows[filled] / total)).sum()))
 
 
 def _cumulative_ends(cells: CellSums, value: float, level: float, rng: np.random.Generator) -> tuple[float, float]:
     """Ends for sup|G|.
 
-    Low end: the noise is maximised over the contact set where |G| may reach its supremum (Fang & Santos 2019),
+    Low end: the noise is maximized over the contact set where |G| may reach its supremum (Fang & Santos 2019),
     in both directions where G may be zero. High end: sup|Ĝ| ≥ |Ĝ(σ₀)| at the true argmax σ₀, so one
     quantile at the noisiest candidate bounds it whatever the shape of G. A sample with few of the heavy misses makes
     |Ĝ| and its spread small together, so z becomes z + γ(1 + 2z²)/(6√n) where the skewness γ is against us (Johnson

@@ -9,39 +9,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._typing import Floats
+from calibrant._typing import Floats, Ints
 from calibrant.core.inputs import Forecast
+from calibrant.core.resampling import Null, draw_labels
 from calibrant.core.results import TestResult
-from calibrant.inference.null import Null, _unweighted, draw_labels
 
-#: Rows of the kernel matrix; 8 · 2 000² bytes.
+#: Rows of the kernel matrix; 8 · 2,000² bytes.
 _ROWS = 2_000
 
 
 def kernel_test(forecast: Forecast, n_resamples: int, rng: np.random.Generator) -> TestResult:
     """Return the unbiased SKCE with its p-value under resampled labels."""
-    rows = _unweighted(forecast)
+    rows = forecast.repeated()
     if rows.n > _ROWS:
         rows = rows.take(np.sort(rng.choice(rows.n, _ROWS, replace=False)))
     p = rows.proba()
     gram = laplace_gram(p)
 
-    def statistic(labels: Floats) -> float:
+    def statistic(labels: Ints) -> float:
         residual = -p.copy()
         residual[np.arange(len(p)), labels] += 1.0
         return float(np.einsum("ij,ij->", gram @ residual, residual)) / (len(p) * (len(p) - 1))
 
     value = statistic(rows.codes)
     # bilinear in the one-hot part: R = E − P, and only E changes between replicates
-    centre = gram @ p
-    constant = float(np.einsum("ij,ij->", centre, p))
+    center = gram @ p
+    constant = float(np.einsum("ij,ij->", center, p))
     index = np.arange(len(p))
     replicates = np.empty(n_resamples)
     for b, labels in enumerate(draw_labels(rows, n_resamples, rng)):
         one_hot = np.zeros_like(p)
         one_hot[index, labels] = 1.0
         square = float(np.einsum("ij,ij->", gram @ one_hot, one_hot))
-        replicates[b] = (square - 2.0 * float(centre[index, labels].sum()) + constant) / (len(p) * (len(p) - 1))
+        replicates[b] = (square - 2.0 * float(center[index, labels].sum()) + constant) / (len(p) * (len(p) - 1))
     part = "" if rows.n == forecast.n else f" on {rows.n} rows"
     return TestResult(value, Null(replicates).pvalue(value), f"skce{part}", forecast.n)
 

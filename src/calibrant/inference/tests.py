@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import RNG, ArrayLike, Floats, Space
-from calibrant.core.declare import lookup
-from calibrant.core.inputs import Forecast, check_forecast, check_names, check_rng
+from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.clusters import FEWEST, TableSigns, few_clusters, number_of_clusters, signs
+from calibrant.core.inputs import Forecast, check_forecast, check_groups, check_names
+from calibrant.core.options import check_count, check_rng
+from calibrant.core.resampling import Null, draw_labels, draw_outcomes, sequential_pvalue
 from calibrant.core.results import TestResult
-from calibrant.errors import input_error
-from calibrant.estimators import check_counts
-from calibrant.inference.null import null_values, resampling_table
-from calibrant.views import View, as_view
+from calibrant.core.tables import Table
+from calibrant.errors import InputError, input_error
+from calibrant.evidence import NullDistribution
+from calibrant.inference.evaluation import build_metric
+from calibrant.inference.facts import judged
+from calibrant.inference.joint import hosmer_lemeshow, joint_test, slope
+from calibrant.inference.kernel_test import kernel_test
+from calibrant.inference.null import null_distribution
+from calibrant.metrics._ks import METRIC as KS
+from calibrant.views import ClassK, View, as_view
+
+#: Table entries drawn at once.
+_ENTRIES = 1 << 21
 
 
 def test_calibration(
@@ -22,13 +34,16 @@ def test_calibration(
     y_proba: ArrayLike,
     *,
     method: str = "ks",
-    measure: str | None = None,
+    metric: str | None = None,
+    view: View | str | None = None,
+    groups: ArrayLike | None = None,
     n_resamples: int = 1000,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
     normalize: bool = False,
     rng: RNG = None,
+    measure: str | None = None,
 ) -> TestResult:
     """Test whether the forecasts are calibrated.
 
@@ -36,17 +51,24 @@ def test_calibration(
     ----------
     y_true, y_proba, sample_weight, classes, space, normalize
         As in `calibrant.evaluate`; weights must be counts.
-    method : {"ks", "skce", "hosmer-lemeshow", "spiegelhalter", "resampling"}
-        ``"ks"``: largest cumulative gap of the top label. ``"skce"``: the kernel test of the whole vector.
-        ``"hosmer-lemeshow"``: top-label counts in ten equal-mass groups, ten degrees of freedom, because the
-        forecasts were not fitted to these labels. ``"spiegelhalter"``: two-sided z of the Brier score.
-        ``"resampling"``: any `measure` against its distribution under resampled labels.
-    measure : str, optional
+    method : {"ks", "skce", "hosmer-lemeshow", "spiegelhalter", "joint", "resampling"}
+        ``"ks"``: largest cumulative gap. ``"skce"``: the kernel test of the whole vector. ``"hosmer-lemeshow"``:
+        counts in ten equal-mass groups. ``"spiegelhalter"``: two-sided z of the Brier score. ``"joint"``: KS, slope,
+        shape and groups together, the test behind the verdict of `calibrant.evaluate`. ``"resampling"``: any `metric`
+        against its distribution under resampled labels.
+    metric : str, optional
         Short name for ``method="resampling"``.
+    view : View or str, optional
+        Whose pairs are tested: ``"class-2"``, ``"rank-2"`` …; default the top label, for ``"joint"`` the positive class
+        of two, for ``"spiegelhalter"`` the whole vector.
+    groups : array-like of shape (n,), optional
+        Cluster of each row: signs of whole clusters are drawn instead of labels; at least ten clusters.
     n_resamples : int, default 1000
-        Label resamplings.
+        Label resamplings; up to ten times as many where the p-value is small.
     rng : None, int or Generator
         Randomness.
+    measure
+        The name of `metric` in version 0.1.
 
     Returns
     -------
@@ -62,9 +84,10 @@ def test_calibration(
     True
     """
     check_names(method, tuple(_METHODS), "method", "test_calibration")
-    if measure is not None and method != "resampling":
+    metric = measure if metric is None else metric
+    if metric is not None and method != "resampling":
         raise input_error(
-            "measure", "test_calibration", "go with method='resampling'", f"method={method!r}", "drop one of the two"
+            "metric", "test_calibration", "go with method='resampling'", f"method={method!r}", "drop one of the two"
         )
     forecast = check_forecast(
         y_true,
@@ -75,102 +98,193 @@ def test_calibration(
         space=space,
         normalize=normalize,
     )
-    check_counts(forecast, "a test")
-    generator = check_rng(rng, "test_calibration")
-    if method == "resampling":
-        return resampling_test(forecast, measure or "ece", n_resamples, generator)
-    return _METHODS[method](forecast, n_resamples, generator)
+    forecast.need_counts("a test")
+    check_count(n_resamples, "n_resamples", "test_calibration", 1)
+    setup = _Setup(
+        forecast,
+        None if view is None else as_view(view, "test_calibration"),
+        _check_clusters(groups, forecast),
+        n_resamples,
+        check_rng(rng, "test_calibration"),
+    )
+    return _METHODS[method](setup, metric or "ece")
 
 
 test_calibration.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
 
 
-def resampling_test(forecast: Forecast, name: str, n_resamples: int, rng: np.random.Generator) -> TestResult:
-    """Compare any measure with its distribution under labels resampled from the forecasts."""
-    short, _, view = name.partition("@")
-    declared = lookup(short, "test_calibration")
-    recipe = declared.build(**({"view": view} if view else {}))
-    value = recipe.value(forecast)
-    null = null_values({name: recipe}, forecast, n_resamples, rng)
-    if name not in null:
-        raise input_error("measure", "test_calibration", "depend on the labels", repr(name), "use ece, ks or brier")
-    return TestResult(value, null[name].pvalue(value, two_sided=declared.proper), f"resampling of {name}", forecast.n)
+@dataclass(frozen=True)
+class _Setup:
+    """What every test is asked with."""
+
+    forecast: Forecast
+    view: View | None
+    clusters: Ints | None
+    n_resamples: int
+    rng: np.random.Generator
+
+    def no_view(self, method: str) -> None:
+        """Refuse a view where the whole vector is tested."""
+        if self.view is not None:
+            raise input_error(
+                "view", "test_calibration", f"be left out with method={method!r}", self.view.name, "use method='ks'"
+            )
 
 
-def _ks(forecast: Forecast, n_resamples: int, rng: np.random.Generator) -> TestResult:
-    result = resampling_test(forecast, "ks", n_resamples, rng)
-    return TestResult(
-        result.statistic, ks_pvalue(forecast, result.statistic, result.pvalue, n_resamples), "ks", forecast.n
-    )
+def _check_clusters(groups: ArrayLike | None, forecast: Forecast) -> Ints | None:
+    clusters = check_groups(groups, forecast)
+    if few_clusters(clusters):
+        raise input_error(
+            "groups",
+            forecast.caller,
+            f"hold at least {FEWEST} clusters",
+            str(number_of_clusters(clusters)),
+            "collect rows of more clusters",
+        )
+    return clusters
 
 
-def ks_pvalue(
-    forecast: Forecast, value: float, resampled: float, n_resamples: int, view: View | str = "top-1"
-) -> float:
-    """Return the resampled p-value, or the tail of its limit law where resampling can see no further.
+def resampling_test(
+    forecast: Forecast, name: str, n_resamples: int, rng: np.random.Generator, clusters: Ints | None = None
+) -> TestResult:
+    """Compare any metric with its distribution under labels resampled from the forecasts."""
+    metric, recipe = build_metric(name, forecast)
+    value = forecast.value(recipe)
+    if metric.descriptive:
+        raise _needs_labels(name)
 
-    Under calibration the cumulative gap is a random walk with variances s(1 − s); its largest excursion
-    tends to that of Brownian motion.
-    """
-    if resampled > 10 / (n_resamples + 1):
-        return resampled
-    table = resampling_table(forecast, as_view(view))
-    share = np.clip(table.we / table.w, 0.0, 1.0)
-    spread = math.sqrt(float((table.w * share * (1 - share)).sum()))
-    if spread <= 0:
-        return resampled
-    return min(resampled, brownian_excursion(value * table.total / spread))
+    def null() -> NullDistribution:
+        found = null_distribution({name: recipe}, forecast, n_resamples, rng, clusters)
+        if name not in found:
+            raise _needs_labels(name)
+        return found[name]
 
+    first = null()
+    if not isinstance(first, Null) or metric.two_sided:
+        return TestResult(
+            value, first.pvalue(value, two_sided=bool(metric.two_sided)), f"resampling of {name}", forecast.n
+        )
+    waiting = [first.values]
 
-def brownian_excursion(x: float) -> float:
-    """Return P(sup_{0≤t≤1} |W(t)| > x) of Brownian motion.
+    def draw(size: int) -> Floats:  # noqa: ARG001 -- as many as there are in one null distribution
+        return waiting.pop() if waiting else null().values  # type: ignore[attr-defined]  # draws like the first
 
-    Examples
-    --------
-    >>> round(brownian_excursion(2.2414), 3)
-    0.05
-    """
-    if x <= 0:
-        return 1.0
-    if x > 3:  # the series below loses digits; two one-sided reflections are exact to e^{−4x²} there
-        return min(1.0, 2.0 * math.erfc(x / math.sqrt(2.0)))
-    inside = sum((-1) ** k / (2 * k + 1) * math.exp(-(math.pi**2) * (2 * k + 1) ** 2 / (8 * x * x)) for k in range(50))
-    return min(1.0, max(0.0, 1.0 - 4.0 / math.pi * inside))
+    pvalue = sequential_pvalue(value, draw, len(first.values))
+    return TestResult(value, pvalue, f"resampling of {name}", forecast.n)
 
 
-def _spiegelhalter(forecast: Forecast, n_resamples: int, rng: np.random.Generator) -> TestResult:  # noqa: ARG001
-    scores, variance = _brier_moments(forecast)
-    z = float(scores / math.sqrt(variance)) if variance > 0 else 0.0
-    return TestResult(z, math.erfc(abs(z) / math.sqrt(2.0)), "spiegelhalter", forecast.n)
+def _needs_labels(name: str) -> InputError:
+    return input_error("metric", "test_calibration", "depend on the labels", repr(name), "use ece, ks or brier")
 
 
-def _brier_moments(forecast: Forecast) -> tuple[float, float]:
-    """Return Σw·(S − E S) of the Brier score and its variance under calibration."""
-    excess = variance = 0.0
-    for rows in forecast.chunks():
-        p = forecast.block(rows).astype(np.float64)
-        w = np.ones(len(p)) if forecast.weights is None else forecast.weights[rows]
-        square = (p * p).sum(axis=1)
-        truth = p[np.arange(len(p)), forecast.codes[rows]]
-        excess += float((w * 2.0 * (square - truth)).sum())  # S(y) − E S = 2(Σp² − p_y)
-        variance += float((w * 4.0 * ((p**3).sum(axis=1) - square**2)).sum())
-    return excess, variance
+def _resampling(setup: _Setup, name: str) -> TestResult:
+    full = name if setup.view is None else f"{name.partition('@')[0]}@{setup.view.name}"
+    return resampling_test(setup.forecast, full, setup.n_resamples, setup.rng, setup.clusters)
+
+
+def _ks(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001 -- of any metric only where it is resampled
+    result = _resampling(setup, "ks")
+    return TestResult(result.statistic, result.pvalue, "ks", setup.forecast.n)
+
+
+def _joint(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
+    forecast = setup.forecast
+    view = judged(forecast) if setup.view is None else setup.view
+    found = joint_test(forecast, view, setup.n_resamples, setup.rng, setup.clusters)
+    if found is None:
+        raise TypeError("clusters were counted before")
+    return TestResult(forecast.value(KS.build(view=view)), found.pvalue, "joint", forecast.n)
+
+
+def _residual_test(
+    setup: _Setup, view: View, statistic: Callable[[Table, Floats], Floats], name: str, *, signed: bool
+) -> TestResult:
+    """Test a function of the residuals of table rows by draws of them."""
+    table = setup.forecast.resampling_table(view)
+    value = float(statistic(table, (table.wt - table.we)[None, :])[0])
+
+    def sizes(residual: Floats) -> Floats:
+        values = statistic(table, residual)
+        return np.abs(values) if signed else values
+
+    def draw(size: int) -> Floats:
+        step = max(1, min(size, _ENTRIES // max(1, len(table))))
+        counts = [min(step, size - start) for start in range(0, size, step)]
+        return np.concatenate([sizes(draw_outcomes(table, count, setup.rng) - table.we) for count in counts])
+
+    if setup.clusters is None:
+        pvalue = sequential_pvalue(abs(value), draw, setup.n_resamples)
+    else:
+        drawn = TableSigns(table, setup.forecast.pairs_of(view), setup.clusters)
+        laws = drawn.draws(setup.n_resamples, setup.rng)
+        pvalue = max(Null(sizes(residual)).pvalue(abs(value)) for residual in laws)
+    return TestResult(value, pvalue, name, setup.forecast.n)
+
+
+def _spiegelhalter(setup: _Setup, name: str = "") -> TestResult:  # noqa: ARG001
+    forecast = setup.forecast
+    if setup.view is not None or forecast.n_classes == 2:
+        return _residual_test(setup, setup.view or ClassK(1), slope, "spiegelhalter", signed=True)
+    rows = forecast.repeated() if setup.clusters is None else forecast
+    excess, variance, probability = _brier_moments(rows)
+    scale = math.sqrt(variance) if variance > 0 else 1.0
+    if setup.clusters is None:
+
+        def draw(size: int) -> Floats:
+            labels = draw_labels(rows, size, setup.rng)
+            index = np.arange(rows.n)
+            drawn = np.array([probability[index, label].sum() for label in labels])
+            return np.abs(2.0 * (square - drawn)) / scale
+
+        square = float((probability**2).sum())
+    else:
+        by_cluster = np.bincount(setup.clusters, excess)
+
+        def draw(size: int) -> Floats:
+            return np.abs(signs(size, len(by_cluster), setup.rng) @ by_cluster) / scale
+
+    z = float(excess.sum()) / scale
+    return TestResult(z, sequential_pvalue(abs(z), draw, setup.n_resamples), "spiegelhalter", forecast.n)
+
+
+def _brier_moments(forecast: Forecast) -> tuple[Floats, float, Floats]:
+    """Return w·(S − E S) of each row's Brier score, the variance of their sum under calibration, and probabilities."""
+    p = forecast.proba()
+    w = np.ones(len(p)) if forecast.weights is None else forecast.weights
+    square = (p * p).sum(axis=1)
+    truth = p[np.arange(len(p)), forecast.codes]
+    excess = w * 2.0 * (square - truth)  # S(y) − E S = 2(Σp² − p_y)
+    return excess, float((w * 4.0 * ((p**3).sum(axis=1) - square**2)).sum()), p
+
+
+def _single(view: View | str, caller: str) -> View:
+    """Return a view with one group of pairs, or say that a test needs one."""
+    chosen = as_view(view, caller)
+    if not chosen.single_group or chosen.canonical:
+        raise input_error("view", caller, "have one group of pairs", chosen.name, "ask for one class: view='class-0'")
+    return chosen
 
 
 def spiegelhalter_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
+    view: View | str | None = None,
+    groups: ArrayLike | None = None,
+    n_resamples: int = 1000,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
+    rng: RNG = None,
 ) -> TestResult:
     """Test calibration in the large and in spread by the z-score of the Brier score, two-sided.
 
     Notes
     -----
     z = Σ(S_i − E S_i)/√ΣVar S_i with the moments the forecasts themselves imply; for K classes
-    S(y) − E S = 2(Σp² − p_y). Blind to errors that leave the mean Brier score as expected.
+    S(y) − E S = 2(Σp² − p_y). The p-value comes from labels drawn from the forecasts, or signs of clusters (`groups`):
+    with rare events the normal distribution rejects too often. Blind to errors that leave the mean Brier score as
+    expected. `view` takes the pairs of a view in place of the whole vector.
 
     References
     ----------
@@ -184,8 +298,11 @@ def spiegelhalter_test(
     forecast = check_forecast(
         y_true, y_proba, caller="spiegelhalter_test", sample_weight=sample_weight, classes=classes, space=space
     )
-    check_counts(forecast, "a test")
-    return _spiegelhalter(forecast, 0, np.random.default_rng(0))
+    forecast.need_counts("a test")
+    chosen = None if view is None else _single(view, "spiegelhalter_test")
+    check_count(n_resamples, "n_resamples", "spiegelhalter_test", 1)
+    generator = check_rng(rng, "spiegelhalter_test")
+    return _spiegelhalter(_Setup(forecast, chosen, _check_clusters(groups, forecast), n_resamples, generator))
 
 
 def hosmer_lemeshow_test(
@@ -194,17 +311,20 @@ def hosmer_lemeshow_test(
     *,
     n_groups: int = 10,
     view: View | str = "top-1",
+    groups: ArrayLike | None = None,
+    n_resamples: int = 1000,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
+    rng: RNG = None,
 ) -> TestResult:
     """Test observed against expected counts in equal-mass groups of the score.
 
     Notes
     -----
-    Σ_g (O_g − E_g)²/V_g with V_g = Σ s(1 − s). On held-out data no parameter was fitted, so the law is χ² with
-    as many degrees of freedom as groups (not two fewer, as on training data). The exact V_g keeps the size
-    also when scores vary within a group.
+    Σ_g (O_g − E_g)²/V_g with V_g = Σ s(1 − s). The p-value comes from labels drawn from the forecasts, or signs of
+    clusters (`groups`): with rare events χ² rejects too often. No parameter was fitted on held-out data, so none is
+    taken off.
 
     References
     ----------
@@ -220,43 +340,40 @@ def hosmer_lemeshow_test(
     forecast = check_forecast(
         y_true, y_proba, caller="hosmer_lemeshow_test", sample_weight=sample_weight, classes=classes, space=space
     )
-    check_counts(forecast, "a test")
-    return _hosmer_lemeshow(forecast, n_groups, as_view(view))
+    forecast.need_counts("a test")
+    generator = check_rng(rng, "hosmer_lemeshow_test")
+    chosen = _single(view, "hosmer_lemeshow_test")
+    check_count(n_resamples, "n_resamples", "hosmer_lemeshow_test", 1)
+    setup = _Setup(forecast, chosen, _check_clusters(groups, forecast), n_resamples, generator)
+    return _hosmer_lemeshow(setup, check_count(n_groups, "n_groups", "hosmer_lemeshow_test", 2, "10"))
 
 
-def _hosmer_lemeshow(forecast: Forecast, n_groups: int, view: View) -> TestResult:
-    from scipy.stats import chi2
+def _hosmer_lemeshow(setup: _Setup, n_groups: int) -> TestResult:
+    def statistic(table: Table, residual: Floats) -> Floats:
+        return hosmer_lemeshow(table, residual, n_groups)[0]
 
-    table = resampling_table(forecast, view)
-    share = np.clip(table.we / table.w, 0.0, 1.0)
-    reached = np.cumsum(table.w) * n_groups
-    edges = np.searchsorted(reached, np.arange(1, n_groups) * (reached[-1] / n_groups))
-    group = np.searchsorted(edges, np.arange(len(table)), side="left")
-
-    def by_group(values: Floats) -> Floats:
-        return np.bincount(group, values, n_groups)
-
-    variance = by_group(table.w * share * (1 - share))
-    gap = by_group(table.wt - table.we)
-    usable = variance > 1e-12
-    statistic = float((gap[usable] ** 2 / variance[usable]).sum())
-    return TestResult(statistic, float(chi2.sf(statistic, max(1, int(usable.sum())))), "hosmer-lemeshow", forecast.n)
+    view = as_view("top-1") if setup.view is None else setup.view
+    return _residual_test(setup, view, statistic, "hosmer-lemeshow", signed=False)
 
 
-def _default_hosmer_lemeshow(forecast: Forecast, n_resamples: int, rng: np.random.Generator) -> TestResult:  # noqa: ARG001
-    return _hosmer_lemeshow(forecast, 10, as_view("top-1"))
+def _ten_groups(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
+    return _hosmer_lemeshow(setup, 10)
 
 
-def _skce(forecast: Forecast, n_resamples: int, rng: np.random.Generator) -> TestResult:
-    from calibrant.inference.kernel_test import kernel_test
+def _skce(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
+    setup.no_view("skce")
+    if setup.clusters is not None:
+        raise input_error(
+            "groups", "test_calibration", "be left out with method='skce'", "some", "use method='joint' or 'ks'"
+        )
+    return kernel_test(setup.forecast, setup.n_resamples, setup.rng)
 
-    return kernel_test(forecast, n_resamples, rng)
 
-
-_METHODS: dict[str, Callable[[Forecast, int, np.random.Generator], TestResult]] = {
+_METHODS: dict[str, Callable[[_Setup, str], TestResult]] = {
     "ks": _ks,
     "skce": _skce,
-    "hosmer-lemeshow": _default_hosmer_lemeshow,
+    "hosmer-lemeshow": _ten_groups,
     "spiegelhalter": _spiegelhalter,
-    "resampling": _ks,
+    "joint": _joint,
+    "resampling": _resampling,
 }

@@ -1,27 +1,132 @@
-"""The verdict in words, built from three facts: direction and size, evidence, consequence."""
+"""The verdict: an object with a status, a direction, a size and the words for it, judged in one place.
+
+Terminal, JSON, report, gate and notebook take everything from the `Verdict` that `judge` returns; nobody reads the
+sentence to learn what it says. Rules and words follow the design page of the report.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, TypeAlias
 
-import numpy as np
+from calibrant.core.clusters import FEWEST
+from calibrant.core.notebook import notebook_html
+from calibrant.core.options import check_number
+from calibrant.core.results import Interval, Record
+from calibrant.core.text import count, percent, points, proportion, pvalue_phrase
 
-from calibrant._typing import Floats
-from calibrant.core.inputs import Forecast
-from calibrant.core.results import Record, format_pvalue
-from calibrant.core.tables import Bins, width_bins
-from calibrant.inference.multiplicity import holm
-from calibrant.inference.null import Null
-from calibrant.inference.tests import ks_pvalue
-from calibrant.metrics.ks import MEASURE as KS
-from calibrant.views import TopLabel
+__all__ = ["ALPHA", "ClassGap", "Facts", "Status", "Verdict", "judge", "rows_needed"]
 
-#: A data set that resolves only errors above this many points cannot clear a model.
-_TOO_COARSE = 0.10
 #: Level of the evidence behind the words.
 ALPHA = 0.05
+#: Data that detect only gaps above this cannot clear a model.
+TOO_COARSE = 0.05
+#: How far a gap may go and still count as calibrated, unless given otherwise.
+TOLERANCE = 0.02
+#: Rows behind "when it says A, it is right B".
+CLAIM_ROWS = 30
+#: What to do about a gap.
+REPAIR = "repair it on labeled rows kept out of training, by the best method: calibrant fit FILE -o cal.json"
+
+Status: TypeAlias = Literal[
+    "miscalibrated", "small gap", "calibrated within tolerance", "no gap found", "cannot tell", "right on average"
+]
+Direction: TypeAlias = Literal["over", "under", "mixed"]
+NextStep: TypeAlias = Literal["repair", "use", "add rows", "collect rows"]
+
+
+class Verdict(str):
+    """The text of a verdict with its fields.
+
+    It is a string, so that it prints and serializes as one; the fields say what the text says.
+
+    Attributes
+    ----------
+    status : str
+        One of ``miscalibrated``, ``small gap``, ``calibrated within tolerance``, ``no gap found``, ``cannot tell``,
+        ``right on average``.
+    direction : {"over", "under", "mixed"} or None
+        Which way the gap goes; None where none was found.
+    gap : Interval or None
+        Predicted minus observed, with its interval.
+    detectable : float or None
+        Smallest gap that this many rows detect 4 times in 5.
+    tolerance : float
+        How far a gap may go and still count as calibrated.
+    pvalue : float or None
+        p-value of the joint test behind the status.
+    headline : str
+        At most five words.
+    sentence : str
+        One or two plain sentences.
+    next_step : {"repair", "use", "add rows", "collect rows"}
+        What to do.
+    advice : str
+        The next step in words.
+
+    Examples
+    --------
+    >>> verdict = Verdict("No gap found.", status="no gap found")
+    >>> verdict.status, str(verdict)
+    ('no gap found', 'No gap found.')
+    """
+
+    status: Status
+    direction: Direction | None
+    gap: Interval | None
+    detectable: float | None
+    tolerance: float
+    pvalue: float | None
+    headline: str
+    sentence: str
+    next_step: NextStep
+    advice: str
+
+    _FIELDS: ClassVar[dict[str, Any]] = {
+        "status": "cannot tell",
+        "direction": None,
+        "gap": None,
+        "detectable": None,
+        "tolerance": TOLERANCE,
+        "pvalue": None,
+        "headline": "",
+        "sentence": "",
+        "next_step": "collect rows",
+        "advice": "",
+    }
+
+    def __new__(cls, text: str = "", **fields: Any) -> Verdict:
+        """Return the text with its fields; those left out keep their defaults."""
+        self = super().__new__(cls, text)
+        self.__dict__.update({name: fields.pop(name, default) for name, default in cls._FIELDS.items()})
+        if fields:
+            raise TypeError(f"a Verdict has no field {', '.join(fields)}")
+        return self
+
+    def _repr_html_(self) -> str:
+        return notebook_html("", self, (), ())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Verdict does not change; {name} stays {getattr(self, name, None)!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Verdict does not change; {name} stays")
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        return str.__str__(self)
+
+    @property
+    def found(self) -> bool:
+        """Whether a gap was found."""
+        return self.status in ("miscalibrated", "small gap", "right on average")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values; the gap as value, low and high."""
+        gap = None if self.gap is None else {"value": self.gap.value, "low": self.gap.low, "high": self.gap.high}
+        return {name: gap if name == "gap" else getattr(self, name) for name in self._FIELDS}
 
 
 @dataclass(frozen=True)
@@ -35,164 +140,339 @@ class ClassGap(Record):
 
 @dataclass(frozen=True)
 class Facts(Record):
-    """The plain facts behind the sentence."""
+    """What the verdict on class probabilities rests on.
+
+    Two classes are judged by the probability of the positive class (class 1), more than two and top-label pairs by
+    the confidence of the top label: `observed`, `predicted`, `gap`, `ks` and what follows from it speak of that.
+    """
 
     n: int
     n_classes: int
     accuracy: float
     confidence: float
     ks: float
-    ks_null_mean: float | None
-    ks_null_std: float | None
-    pvalue: float | None
-    #: Smallest error that this many rows would show with probability 0.8 at level 0.05.
-    resolvable: float | None
-    #: Claim and truth in the bin that contributes most to the main direction.
-    claim: tuple[float, float] | None
+    ks_null_mean: float | None = None
+    ks_null_std: float | None = None
+    pvalue: float | None = None
+    #: Smallest gap that this many rows detect with probability 0.8 at level 0.05.
+    resolvable: float | None = None
+    #: Claim and truth where most scores lie.
+    claim: tuple[float, float] | None = None
     class_gaps: tuple[ClassGap, ...] = ()
+    #: How often the judged outcome happened, and how often it was predicted.
+    observed: float = math.nan
+    predicted: float = math.nan
+    #: Predicted minus observed, with its interval.
+    gap: Interval | None = None
+    #: Name of the positive class where that is judged; None where the top label is.
+    event: Any = None
+    #: Rows behind `claim`, and the interval of its truth.
+    claim_rows: float = 0.0
+    claim_interval: Interval | None = None
+    #: Clusters the rows belong to; None where rows are taken as independent.
+    clusters: int | None = None
+    #: Part of the error rate that the test of the judged view has; the gaps of classes have the rest.
+    share: float = 1.0
+
+    @property
+    def bias(self) -> float:
+        """Predicted minus observed."""
+        return self.predicted - self.observed
+
+    @property
+    def smallest(self) -> float | None:
+        """The p-value of the whole test: of the judged view and of the classes, each corrected for the other."""
+        return None if self.pvalue is None else min(self.pvalue, *(gap.pvalue for gap in self.class_gaps), 1.0)
+
+    @property
+    def lean(self) -> float:
+        """The name of `bias` in version 0.1."""
+        return self.bias
 
 
-def collect_facts(forecast: Forecast, ks_null: Null | None) -> Facts:
-    """Gather what the verdict needs."""
-    pairs = TopLabel().pairs(forecast)
-    w = forecast.weights
-    s = pairs.score.astype(np.float64)
-    total = forecast.total
-    accuracy = float(np.average(pairs.outcome, weights=w))
-    confidence = float(np.average(s, weights=w))
-    noise = math.sqrt(float((s * (1 - s) * (1.0 if w is None else w)).sum())) / total
-    ks = KS.build().value(forecast)
-    return Facts(
-        forecast.n,
-        forecast.n_classes,
-        accuracy,
-        confidence,
-        ks,
-        None if ks_null is None else ks_null.mean,
-        None if ks_null is None else ks_null.std,
-        None if ks_null is None else ks_pvalue(forecast, ks, ks_null.pvalue(ks), len(ks_null.values)),
-        None if ks_null is None else ks_null.quantile(1 - ALPHA) + 0.84 * noise,
-        main_claim(width_bins(pairs, 20), confidence - accuracy),
-        _gaps(forecast) if ks_null is not None and forecast.has_vectors else (),
+def judge(facts: Any, tolerance: float = TOLERANCE) -> Verdict:
+    """Return the verdict on facts: the one place where status and words are decided.
+
+    Examples
+    --------
+    >>> gap = Interval(0.048, 0.043, 0.052, 0.95, "hall", 10_000)
+    >>> facts = Facts(10_000, 10, 0.936, 0.983, 0.048, 0.0021, 0.0007, 0.0005, 0.006,
+    ...               observed=0.936, predicted=0.983, gap=gap)
+    >>> judge(facts).status, judge(facts).headline
+    ('miscalibrated', 'Overconfident by 4.7 points')
+    """
+    check_number(tolerance, "tolerance", "judge", "be a number", "use 0.02")
+    verdict: Verdict = facts.judge(tolerance) if hasattr(facts, "judge") else judge_classes(facts, tolerance)
+    return verdict
+
+
+def judge_classes(facts: Facts, tolerance: float) -> Verdict:
+    """Judge class probabilities or top-label pairs."""
+    if facts.event is not None and tolerance == TOLERANCE:
+        tolerance = _rare(tolerance, min(facts.observed, 1 - facts.observed))
+    status, direction = _status(facts, tolerance)
+    words = _Words(facts, tolerance, status, direction)
+    head, sentence = words.headline(), words.sentence()
+    step, advice = words.next_step()
+    opening = words.opening()
+    return Verdict(
+        f"{f'{opening}: {first_lower(head)}' if opening else head}. {sentence} {words.evidence()}",
+        status=status,
+        direction=direction,
+        gap=facts.gap,
+        detectable=facts.resolvable,
+        tolerance=tolerance,
+        pvalue=facts.smallest,
+        headline=head,
+        sentence=sentence,
+        next_step=step,
+        advice=advice,
     )
 
 
-def main_claim(bins: Bins, direction: float) -> tuple[float, float] | None:
-    """Return claim and truth in the fullest bin whose gap has the main direction."""
-    w, gap = bins.w[0], bins.ws[0] - bins.wt[0]
-    usable = (w > 0) & (np.sign(gap) == np.sign(direction))
-    if not usable.any():
-        return None
-    b = int(np.argmax(np.where(usable, np.abs(gap), -1.0)))
-    return float(bins.ws[0, b] / w[b]), float(bins.wt[0, b] / w[b])
+def _rare(tolerance: float, rate: float) -> float:
+    """Return the tolerance for an event: a quarter of its rate where that is less, so that it means something.
+
+    Examples
+    --------
+    >>> _rare(0.02, 0.3), _rare(0.02, 0.0162)  # two points are more than an event of 1.6% has
+    (0.02, 0.004)
+    """
+    return min(tolerance, float(f"{rate / 4:.1g}"))
 
 
-def class_moments(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
-    """Return Σw·p_k, Σw·p_k(1 − p_k) and Σw·1[y = k] of every class."""
-    k = forecast.n_classes
-    expected, variance = np.zeros(k), np.zeros(k)
-    for rows in forecast.chunks():
-        p = forecast.block(rows).astype(np.float64)
-        weight = np.ones(len(p)) if forecast.weights is None else forecast.weights[rows]
-        expected += weight @ p
-        variance += weight @ (p * (1 - p))
-    observed = np.bincount(forecast.codes, forecast.weights, k).astype(np.float64)
-    return expected, variance, observed
-
-
-def _gaps(forecast: Forecast) -> tuple[ClassGap, ...]:
-    return class_gaps(*class_moments(forecast), forecast.total, forecast.classes or tuple(range(forecast.n_classes)))
-
-
-def class_gaps(
-    expected: Floats, variance: Floats, observed: Floats, total: float, names: tuple[Any, ...]
-) -> tuple[ClassGap, ...]:
-    """Classes whose mean probability differs from their frequency, Holm-corrected over the classes."""
-    from scipy.stats import norm, poisson
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(variance > 0, (observed - expected) / np.sqrt(variance), 0.0)
-    p = 2 * norm.sf(np.abs(z))
-    rare = variance < 10
-    if rare.any():  # the normal law fails for rare classes; the Poisson law is close and conservative
-        tail = np.minimum(poisson.sf(observed - 1, np.maximum(expected, 1e-300)), poisson.cdf(observed, expected))
-        p = np.where(rare, np.minimum(1.0, 2 * tail), p)
-    corrected = holm(p)
-    gap = (expected - observed) / total
-    found = [ClassGap(names[i], float(gap[i]), float(corrected[i])) for i in np.flatnonzero(corrected < ALPHA)]
-    return tuple(sorted(found, key=lambda c: -abs(c.gap)))
-
-
-def points(value: float) -> str:
-    """Write a share as percentage points with two significant digits."""
-    size = 100 * abs(value)
-    return f"{size:.0f}" if size >= 9.95 else f"{size:.1f}" if size >= 0.095 else f"{size:.2g}"
-
-
-def _evidence(facts: Facts) -> str:
-    null = ""
-    if facts.ks_null_mean is not None and facts.ks_null_std is not None:
-        null = (
-            f", a calibrated model would show {_band(facts.ks_null_mean, facts.ks_null_std)} % at n = {_count(facts.n)}"
-        )
-    return f"KS {points(facts.ks)} %{null}, {format_pvalue(facts.pvalue)}"
-
-
-def _band(mean: float, std: float) -> str:
-    digits = 1 if 100 * std >= 0.095 else 2
-    return f"{100 * mean:.{digits}f} ± {100 * std:.{digits}f}"
-
-
-def _count(n: int) -> str:
-    return f"{n:,}".replace(",", " ")
-
-
-def verdict(facts: Facts) -> str:
-    """Answer in one sentence: calibrated, how sure, and what it means."""
+def _status(facts: Facts, tolerance: float) -> tuple[Status, Direction | None]:
     if facts.pvalue is None:
-        return (
-            f"KS {points(facts.ks)} %, mean confidence − accuracy "
-            f"{100 * (facts.confidence - facts.accuracy):+.1f} points; no test was made, so no verdict."
-        )
-    lean = facts.confidence - facts.accuracy
+        return "cannot tell", None
+    bias, gap = facts.bias, facts.gap
+    inside = gap is not None and -tolerance <= gap.low and gap.high <= tolerance
+    coarse = facts.resolvable is not None and facts.resolvable > TOO_COARSE
     if facts.pvalue < ALPHA:
-        return _not_calibrated(facts, lean)
-    coarse = facts.resolvable is not None and facts.resolvable > _TOO_COARSE
-    if facts.class_gaps and not coarse:
+        # errors that cancel: half of a symmetric error of size τ shows as an added-up gap of τ/2
+        level = gap is not None and gap.low <= 0 <= gap.high
+        if (abs(bias) < 0.5 * facts.ks or level) and (facts.ks > 0.5 * tolerance or not inside):
+            return "right on average", "mixed"
+        return "small gap" if inside else "miscalibrated", "over" if bias > 0 else "under"
+    if facts.class_gaps:
+        return "right on average", "mixed"
+    if coarse:
+        return "cannot tell", None
+    if inside and facts.resolvable is not None and facts.resolvable <= tolerance:
+        return "calibrated within tolerance", None
+    return "no gap found", None
+
+
+def rows_needed(n: int, detectable: float | None, tolerance: float) -> int | None:
+    """Return about how many rows would detect a gap of the tolerance, to two digits.
+
+    Examples
+    --------
+    >>> rows_needed(900, 0.031, 0.02)
+    2200
+    """
+    if detectable is None or not tolerance > 0 or not detectable > tolerance:
+        return None
+    exact = n * (detectable / tolerance) ** 2
+    unit = 10.0 ** (math.floor(math.log10(exact)) - 1)
+    return int(math.ceil(exact / unit) * unit)
+
+
+#: From which ratio of predicted to observed on which words say it.
+_RATIOS = ((1.4, "slightly {}"), (1.8, "{} by half"), (2.6, "{} twofold"))
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words for one set of facts."""
+
+    facts: Facts
+    tolerance: float
+    status: Status
+    direction: Direction | None
+
+    def opening(self) -> str:
+        """Return the word a text begins with where the headline alone does not name the status."""
+        if self.status == "miscalibrated":
+            return "Not calibrated"
+        if self.status == "small gap":
+            return "Small gap"
+        return "Cannot tell" if self.status == "cannot tell" else ""
+
+    def headline(self) -> str:
+        facts = self.facts
+        if self.status in ("miscalibrated", "small gap"):
+            return self._risk() if facts.event is not None else self._confidence()
+        if self.status == "right on average":
+            gaps = len(facts.class_gaps)
+            if facts.pvalue is not None and facts.pvalue < ALPHA:
+                return "Right on average, wrong inside"
+            return f"Right overall, {gaps} {'class' if gaps == 1 else 'classes'} off"
+        if self.status == "calibrated within tolerance":
+            return f"Calibrated within {100 * self.tolerance:g} points"
+        if self.status == "no gap found":
+            return "No gap found so far"
+        return "No test was made" if facts.pvalue is None else "Too few rows to tell"
+
+    def _confidence(self) -> str:
+        bias = self.facts.bias
+        return f"{'Overconfident' if bias > 0 else 'Too cautious'} by {points(bias)} points"
+
+    def _risk(self) -> str:
+        facts = self.facts
+        word = "overstated" if facts.bias > 0 else "understated"
+        larger, smaller = max(facts.predicted, facts.observed), min(facts.predicted, facts.observed)
+        ratio = larger / smaller if smaller > 0 else math.inf
+        if ratio < 1.1:
+            return f"Risk {word} by {points(facts.bias)} points"
+        for limit, phrase in _RATIOS:
+            if ratio < limit:
+                return f"Risk {phrase.format(word)}"
+        return f"Risk {word} {ratio:.2g} times" if math.isfinite(ratio) else f"Risk {word}"
+
+    # -- sentences ----------------------------------------------------------------------------
+
+    def sentence(self) -> str:
+        """Return what was predicted and what happened, in plain words."""
+        facts, claim = self.facts, self._claim()
+        if self.status == "small gap":
+            return f"{claim}. The gap is real but within {100 * self.tolerance:g} points."
+        if self.status == "right on average":
+            return self._mixed()
+        if self.status == "calibrated within tolerance" and facts.gap is not None:
+            return f"{claim}. The gap is between {' and '.join(signed_ends(facts.gap))} points."
+        if self.status == "no gap found":
+            hidden = points(facts.resolvable or 0)
+            return (
+                f"{claim}. That is within chance for {count(facts.n)} rows, but a gap up to {hidden} points could hide."
+            )
+        if self.status == "cannot tell" and facts.pvalue is not None:
+            return (
+                f"With {count(facts.n)} rows only a gap above {points(facts.resolvable or 0)} points would show. "
+                f"The {points(facts.bias)}-point gap seen here may be chance."
+            )
+        if facts.pvalue is not None:
+            rely = self.direction == "under" and facts.event is None
+            return f"{claim}.{' You can rely on it more than it says.' if rely else ''}"
+        few = "" if self._enough_clusters() else f" {facts.clusters} clusters are too few for a test."
+        return f"{claim}.{few} Without a test there is no verdict."
+
+    def _enough_clusters(self) -> bool:
+        return self.facts.clusters is None or self.facts.clusters >= FEWEST
+
+    def _claim(self) -> str:
+        facts = self.facts
+        if facts.event is not None:
+            predicted, observed = rates(facts.predicted, facts.observed)
+            return f"The score predicts {event_name(facts.event)} in {predicted} of cases; it happens in {observed}"
+        if facts.bias < 0:
+            only = "but claims only" if self.status == "miscalibrated" else "and claims"
+            right, claimed = percent(facts.observed, 1), percent(facts.predicted, 1)
+            return f"The model is right {right} of the time {only} {claimed}"
+        but = "but" if self.status == "miscalibrated" else "and"
+        return (
+            f"The model claims to be right {percent(facts.predicted, 1)} of the time "
+            f"{but} is right {percent(facts.observed, 1)} of the time"
+        )
+
+    def _mixed(self) -> str:
+        facts = self.facts
+        if facts.pvalue is not None and facts.pvalue < ALPHA:
+            return f"{self._claim()}, but it is too sure in some places and too cautious in others."
         named = ", ".join(
-            f"{c.name!r} {'over' if c.gap > 0 else 'under'}-predicted by {points(c.gap)} points"
-            for c in facts.class_gaps[:2]
+            f"“{gap.name}” {'over' if gap.gap > 0 else 'under'}-predicted by {points(gap.gap)} points"
+            for gap in facts.class_gaps[:2]
         )
         more = len(facts.class_gaps) - 2
         tail = f" and {more} more" if more > 0 else ""
-        pvalues = ", ".join(f"{c.pvalue:.2g}" for c in facts.class_gaps[:2])
-        return f"Top label calibrated, classes not: {named}{tail} (corrected p {pvalues})."
-    if coarse:
-        return (
-            f"Cannot tell: {_count(facts.n)} rows resolve only errors above {points(facts.resolvable or 0)} points. "
-            f"A KS of {points(facts.ks)} % means nothing here."
-        )
-    return (
-        f"No miscalibration found: KS {points(facts.ks)} %, inside what a calibrated model shows at this n "
-        f"({format_pvalue(facts.pvalue)}). Errors above {points(facts.resolvable or 0)} points would have been seen."
-    )
+        return f"Over all classes the gap is {signed(facts.bias)} points, but {named}{tail}."
+
+    def evidence(self) -> str:
+        """Return the numbers behind the sentence, and what a claim of the model is worth."""
+        facts = self.facts
+        if facts.pvalue is None:
+            return f"KS {percent(facts.ks)}."
+        if self.status == "right on average" and facts.pvalue >= ALPHA:
+            return f"Corrected p {', '.join(f'{gap.pvalue:.2g}' for gap in facts.class_gaps[:2])}."
+        null = f"a calibrated model would show {percent(facts.ks_null_mean)} ± {percent(facts.ks_null_std)}"
+        text = f"KS {percent(facts.ks)}, {null} at n = {count(facts.n)}; joint test {pvalue_phrase(facts.pvalue)}."
+        if self.status in ("miscalibrated", "small gap") and facts.gap is not None:
+            text = f"Gap {' to '.join(signed_ends(facts.gap))} points; {text}"
+        if self.status == "miscalibrated" and facts.claim is not None and facts.claim_rows >= CLAIM_ROWS:
+            said, true = (proportion(value) for value in facts.claim)
+            text += f" When it says {said}, it {'is right' if facts.event is None else 'happens'} {true} of the time"
+            ends = facts.claim_interval
+            text += "." if ends is None else f" ({proportion(ends.low)} to {proportion(ends.high)})."
+        return text
+
+    def next_step(self) -> tuple[NextStep, str]:
+        facts = self.facts
+        if self.status == "miscalibrated":
+            return "repair", REPAIR
+        if self.status == "right on average":
+            return "repair", f"do not use single probabilities yet; {REPAIR}"
+        if self.status in ("small gap", "calibrated within tolerance"):
+            return "use", "use it; keep watching it with calibrant check or calibrant monitor"
+        if facts.pvalue is None and not self._enough_clusters():
+            return "collect rows", f"collect rows of more clusters: at least {FEWEST}"
+        if facts.pvalue is None:
+            return "add rows", "let it test: whole-number weights and at least one resampling"
+        rows = rows_needed(facts.n, facts.resolvable, self.tolerance)
+        if self.status == "no gap found":
+            more = "" if rows is None else f", or add rows: about {count(rows)} would settle it"
+            return "add rows", f"use it with care{more}"
+        return "collect rows", f"collect about {count(rows or facts.n)} labeled rows"
 
 
-def _not_calibrated(facts: Facts, lean: float) -> str:
-    if abs(lean) < 0.5 * facts.ks:
-        return (
-            f"Not calibrated: too sure in some places, too unsure in others ({_evidence(facts)}). "
-            "On average the two cancel, so look at the reliability diagram."
-        )
-    word = "over" if lean > 0 else "under"
-    text = f"Not calibrated: {word}-confident by {points(lean)} points ({_evidence(facts)})."
-    if facts.claim is not None and lean > 0:
-        claim, truth = facts.claim
-        text += f" When it says {_share(claim)} %, it is right {_share(truth)} % of the time."
-    elif lean < 0:
-        text += " It is right more often than it claims."
-    return text
+def event_name(event: object) -> str:
+    """Return an event as a sentence names it; a bare number is a class.
+
+    Examples
+    --------
+    >>> event_name("fraud"), event_name(1)
+    ('fraud', 'class 1')
+    """
+    bare = isinstance(event, bool | int | float) or str(event).lstrip("+-").isdigit()
+    return f"class {event}" if bare else str(event)
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.0f}" if value < 0.99 else f"{100 * value:.1f}".rstrip("0").rstrip(".")
+def first_lower(text: str) -> str:
+    """Return the text with its first letter lowered."""
+    return text[:1].lower() + text[1:]
+
+
+def signed(value: float) -> str:
+    """Return a difference in points with its sign: ``+4.8`` or ``−0.2``.
+
+    Examples
+    --------
+    >>> signed(0.048), signed(-0.002), signed(0.0)
+    ('+4.8', '−0.2', '0')
+    """
+    if abs(value) <= 1e-12:
+        return "0"
+    return f"{'+' if value > 0 else '−'}{points(value)}"
+
+
+def signed_ends(gap: Interval) -> tuple[str, str]:
+    """Return both ends of a gap in points, with as many decimals as tell them apart.
+
+    Examples
+    --------
+    >>> signed_ends(Interval(0.1316, 0.1308, 0.1324, 0.95, "hall", 10**6))
+    ('+13.08', '+13.24')
+    """
+    low, high = signed(gap.low), signed(gap.high)
+    if low == high != "0":
+        low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in (gap.low, gap.high))
+    return low, high
+
+
+def rates(*values: float) -> list[str]:
+    """Return how often an event is predicted and happens: two decimals when any of them is rarer than 5%, else one.
+
+    Examples
+    --------
+    >>> rates(0.061, 0.031), rates(0.42, 0.3)
+    (['6.10%', '3.10%'], ['42.0%', '30.0%'])
+    """
+    return [percent(value, 2 if min(values) < 0.05 else 1) for value in values]

@@ -9,11 +9,13 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core import curves
-from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.inputs import Forecast, check_forecast, check_n_bins, check_names
+from calibrant.core.moments import normal_quantile, wilson
+from calibrant.core.options import check_share
 from calibrant.core.results import Record
-from calibrant.core.shares import normal_quantile, wilson
 from calibrant.core.tables import Pairs, Table, value_table, width_bins
 from calibrant.errors import input_error
+from calibrant.estimators import check_decay
 from calibrant.views import Classwise, View, as_view
 
 __all__ = [
@@ -46,7 +48,7 @@ class ReliabilityCurve(Record):
 
 @dataclass(frozen=True)
 class CumulativeCurve(Record):
-    """Cumulative score and outcome against the share of rows, their signed `gap`, and its largest size `ks`."""
+    """Cumulative score and outcome against the fraction of rows, their signed `gap`, and its largest size `ks`."""
 
     fractile: Floats
     score: Floats
@@ -82,7 +84,7 @@ class LocalCurve(Record):
 
 @dataclass(frozen=True)
 class ClassTable(Record):
-    """Per class: name, share of rows, mean probability, their difference, and the binned error of order 1."""
+    """Per class: name, fraction of rows, mean probability, their difference, and the binned error of order 1."""
 
     name: tuple[Any, ...]
     share: Floats
@@ -106,7 +108,7 @@ def _pairs(
 
 def one_group(forecast: Forecast, view: View, caller: str) -> Pairs:
     """Return the pairs of a view with one group, or say that a curve needs one."""
-    if isinstance(view, Classwise) or getattr(view, "by", None):
+    if not view.single_group or view.canonical:
         raise input_error("view", caller, "have one group of pairs", view.name, "ask for one class: view='class-0'")
     return view.pairs(forecast)
 
@@ -131,6 +133,9 @@ def reliability_curve(
     >>> curve.score.tolist(), curve.frequency.tolist()
     ([0.6, 0.9], [1.0, 0.5])
     """
+    check_n_bins(n_bins, "reliability_curve")
+    check_names(bins, ("width", "mass"), "bins", "reliability_curve")
+    check_share(level, "level", "reliability_curve")
     return pairs_reliability(
         _pairs(y_true, y_proba, view, "reliability_curve", sample_weight, classes, space), n_bins, bins, level
     )
@@ -238,6 +243,7 @@ def local_curve(
     >>> float(curve(0.9)) > float(curve(0.6))
     True
     """
+    check_decay(decay, "local_curve")
     table = value_table(_pairs(y_true, y_proba, view, "local_curve", sample_weight, classes, space))
     return LocalCurve(*curves.local_curve(table.score, table.w, table.wt, decay))
 
@@ -262,6 +268,8 @@ def class_table(
     forecast = check_forecast(
         y_true, y_proba, caller="class_table", sample_weight=sample_weight, classes=classes, space=space
     )
+    check_n_bins(n_bins, "class_table")
+    check_names(bins, ("width", "mass"), "bins", "class_table")
     view = Classwise()
     found = view.mass_bins(forecast, n_bins) if bins == "mass" else view.width_bins(forecast, n_bins)
     total = found.w.sum(axis=1)

@@ -1,118 +1,233 @@
-"""The two ways a measure is made: view × estimator × norm, and the mean of a row score."""
+"""The two ways a metric is made: view × estimator × norm, and the mean of a row score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core import conventions
-from calibrant.core.declare import Recipe, check_norm
-from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.clusters import few_clusters
+from calibrant.core.declare import Recipe, declared
+from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
+from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
 from calibrant.core.parallel import map_chunks
+from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, pair_block, program
 from calibrant.errors import input_error
-from calibrant.estimators import Binned, Estimator, State, root
+from calibrant.estimators import Binned, CalibrationError, Estimator
 from calibrant.views import TopLabel, View, as_view
 
 
-@dataclass(frozen=True)
-class CalibrationError(Recipe):
-    """A calibration error: the view gives pairs, the estimator a distance, the norm the mean."""
-
-    view: View
-    estimator: Estimator
-    norm: float = 1.0
-    root: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", check_norm(self.norm, "calibration_error"))
-        self.estimator.check(self.view, self.norm)
-
-    def fill(self, forecast: Forecast) -> State:
-        """Return tables or bins, one per group."""
-        return self.estimator.fill(forecast, self.view)
-
-    def finish(self, state: State) -> Floats:
-        """Join the groups' p-th powers and take the root; leading axes (replicates) stay."""
-        power = np.maximum(self.view.join(self.estimator.power(state, self.norm)), 0.0)
-        return root(power, self.norm) if self.root else power
-
-    @property
-    def top_label_only(self) -> bool:
-        """Whether top-label pairs suffice."""
-        return self.view.top_label_only
-
-
 class ScoreSums(NamedTuple):
-    """State of a mean score: Σw, Σw·x, Σw·x²."""
+    """State of a mean score: weight, sum, central sums of the second and third power, and the same under calibration.
+
+    `w` = Σw, `wx` = Σw·x, `c2` = Σw·(x − x̄)², `c3` = Σw·(x − x̄)³. Under calibration, with the truth of each row drawn
+    from its own forecast, the score has mean m1, variance m2 and third central moment m3: `excess` = Σw·(x − m1),
+    `v2` = Σw·m2, `v3` = Σw·m3. What was not counted is nan and stays nan in sums.
+
+    The powers are central because raw third powers cancel: a million scores near a constant would leave no digit of
+    the skewness. States add up by the formulas of parallel variance [1], [2]; for the same reason the excess is
+    summed row by row and not as the difference of two means.
+
+    References
+    ----------
+    [1] Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance, The American Statistician 37.
+    [2] Pébay (2008), Formulas for robust, one-pass parallel computation of covariances and arbitrary-order
+        statistical moments, Sandia report SAND2008-6212, eq. (2.1) and (2.2).
+    """
 
     w: float
     wx: float
-    wx2: float
+    c2: float = math.nan
+    c3: float = math.nan
+    excess: float = math.nan
+    v2: float = math.nan
+    v3: float = math.nan
 
     def __add__(self, other: object) -> ScoreSums:
         if not isinstance(other, ScoreSums):
             return NotImplemented
-        return ScoreSums(self.w + other.w, self.wx + other.wx, self.wx2 + other.wx2)
+        if not self.w or not other.w:
+            return other if not self.w else self
+        w = self.w + other.w
+        gap = other.wx / other.w - self.wx / self.w
+        joint = gap * gap * self.w * other.w / w
+        c2 = self.c2 + other.c2 + joint  # [2] eq. (2.1)
+        skewed = joint * gap * (self.w - other.w) / w
+        c3 = self.c3 + other.c3 + skewed + 3.0 * gap * (self.w * other.c2 - other.w * self.c2) / w  # [2] eq. (2.2)
+        null = (mine + theirs for mine, theirs in zip(self[4:], other[4:], strict=True))
+        return ScoreSums(w, self.wx + other.wx, c2, c3, *null)
+
+    @classmethod
+    def of(cls, x: Floats, weights: Floats | None, null: Sequence[float] = ()) -> ScoreSums:
+        """Count row scores, with their sums under calibration if those are known."""
+        w = np.ones(len(x)) if weights is None else weights
+        x = x if weights is None else np.where(w > 0, x, 0.0)  # a row of weight 0 is absent, even if infinite
+        total, wx = float(w.sum()), float(np.dot(w, x))
+        if not math.isfinite(wx) or not total:
+            return cls(total, wx, math.nan, math.nan, *null)
+        gap = x - wx / total
+        squares = w * gap * gap
+        return cls(total, wx, float(squares.sum()), float(np.dot(squares, gap)), *null)
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Floats], weights: Floats | None) -> ScoreSums:
+        """Count the four columns of a score: see `calibrant.core.row_scores.COLUMNS`."""
+        x, *null = columns
+        if weights is None:
+            return cls.of(x, None, [float(values.sum()) for values in null])
+        return cls.of(x, weights, [float(np.dot(weights, np.where(weights > 0, values, 0.0))) for values in null])
+
+    @classmethod
+    def about(cls, reference: float, w: float, powers: Sequence[float], null: Sequence[float] = ()) -> ScoreSums:
+        """Read sums Σw·(x − c)^j, j = 1, 2, 3, about a reference c near the scores, as an engine gives them."""
+        first, second, third = powers
+        if not w or not math.isfinite(first):
+            return cls(w, first, math.nan, math.nan, *null)
+        gap = first / w
+        c2 = max(second - first * gap, 0.0)
+        return cls(w, first + reference * w, c2, third - 3.0 * gap * second + 2.0 * gap * gap * first, *null)
+
+    def moments(self) -> Moments | None:
+        """Return the moments of the mean; None where they were not counted or a score is infinite."""
+        if not self.w or not math.isfinite(self.c3):
+            return None
+        second, third = self.c2 / self.w, self.c3 / self.w
+        error = math.sqrt(second / max(self.w - 1.0, 1.0))
+        return Moments(self.wx / self.w, error, third / second**1.5 if second > 0 else 0.0, self.w)
+
+    def null_moments(self) -> NullMoments | None:
+        """Return the moments of the mean under calibration; None where they were not counted."""
+        if not self.w or math.isnan(self.v3):
+            return None
+        infinite = not math.isfinite(self.wx)
+        mean = math.nan if infinite else (self.wx - self.excess) / self.w
+        skewness = self.v3 / self.v2**1.5 * math.sqrt(self.w) if self.v2 > 0 else 0.0
+        return NullMoments(mean, math.sqrt(max(self.v2, 0.0)) / self.w, skewness, self.w, self.excess / self.w)
 
 
 @dataclass(frozen=True)
 class MeanScore(Recipe):
-    """The mean of a score of single rows, e.g. a proper score; `link` is applied to the mean."""
+    """The mean of a score of single rows, e.g. a proper score; `link` is applied to the mean.
 
-    rows: Callable[[Forecast], Floats]
+    `score` describes the possible scores of a row as a program (see `calibrant.core.row_scores`): that alone makes it
+    work on rows, summaries, frames of every engine, list batches, torch streams and as a criterion of `fit`.
+    `pairs_suffice` says that it is described on the block (1 − s, s) of the top label, with the outcome wrong or right.
+    """
+
+    score: RowScore
     link: Callable[[float], float] | None = None
     pairs_suffice: bool = False
 
+    def rows(self, forecast: Forecast) -> Floats:
+        """Return the observed score of each row."""
+        return self._columns(forecast, null=False)[0]
+
     def fill(self, forecast: Forecast) -> ScoreSums:
-        """Return the sums of the row scores."""
-        x = self.rows(forecast)
-        w = forecast.weights
-        if w is None:
-            return ScoreSums(float(len(x)), float(x.sum()), float(np.dot(x, x)))
-        x = np.where(w > 0, x, 0.0)  # a row of weight 0 is absent, also when its score is infinite
-        return ScoreSums(float(w.sum()), float(np.dot(w, x)), float(np.dot(w, x * x)))
+        """Return the sums of the row scores, without those under calibration."""
+        return ScoreSums.of(self.rows(forecast), forecast.weights)
+
+    def fill_null(self, forecast: Forecast) -> ScoreSums:
+        """Return the sums of the row scores and of their moments under calibration."""
+        return ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
 
     def finish(self, state: ScoreSums) -> float:
         """Return the (linked) mean."""
-        mean = state.wx / state.w
+        return self.linked(state.wx / state.w)
+
+    def linked(self, mean: float) -> float:
+        """Return the value shown for a mean."""
         return mean if self.link is None else self.link(mean)
+
+    def moments(self, forecast: Forecast, groups: ArrayLike | None = None) -> Moments | None:
+        """Return the moments of the mean, of whole clusters if there are any; None if a score is infinite."""
+        clusters = check_groups(groups, forecast)
+        if clusters is None:
+            return self.fill(forecast).moments()
+        if few_clusters(clusters):
+            return None
+        x = self.rows(forecast)
+        return mean_moments(x, forecast.weights, clusters) if np.isfinite(x).all() else None
+
+    def null_moments(self, forecast: Forecast, groups: ArrayLike | None = None) -> NullMoments | None:
+        """Return the moments of the mean under calibration; None for a score that ignores the truth.
+
+        With clusters the spread is that of the observed excess over whole clusters.
+        """
+        if not depends_on_truth(self.score):
+            return None
+        clusters = check_groups(groups, forecast)
+        if clusters is None:
+            return self.fill_null(forecast).null_moments()
+        x, excess, *_ = self._columns(forecast, null=True)
+        if few_clusters(clusters) or not np.isfinite(excess).all():
+            return None
+        return clustered_null(float(np.average(x, weights=forecast.weights)), excess, forecast.weights, clusters)
 
     @property
     def top_label_only(self) -> bool:
         """Whether top-label pairs suffice."""
         return self.pairs_suffice
 
+    @property
+    def is_mean(self) -> bool:
+        """A mean of row scores."""
+        return True
 
-def by_block(score: Callable[[Any, Ints], Floats]) -> Callable[[Forecast], Floats]:
-    """Turn a score of (rows, K) blocks into a score of a forecast, on all cores."""
+    def _columns(self, forecast: Forecast, *, null: bool) -> list[Floats]:
+        return score_columns((self.score,), forecast, pairs=self.pairs_suffice, null=null)
 
-    def rows(forecast: Forecast) -> Floats:
-        parts = map_chunks(lambda r: score(forecast.block(r), forecast.codes[r]), forecast.chunks())
-        return np.concatenate(list(parts))
 
-    rows.__name__ = score.__name__
-    return rows
+def criteria() -> tuple[str, ...]:
+    """Return the names of the proper scores a calibrator can be fitted by: means of row scores of the whole vector."""
+    names = []
+    for metric in declared():
+        if metric.proper:
+            recipe = metric.build()
+            if isinstance(recipe, MeanScore) and recipe.link is None and not recipe.pairs_suffice:
+                names.append(metric.name)
+    return tuple(names)
+
+
+def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> list[Floats]:
+    """Return the columns of `calibrant.core.row_scores.program` for checked predictions, chunk by chunk."""
+    steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
+
+    def visit(rows: slice) -> Floats:
+        p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows)
+        found = steps.run(p, sources)
+        return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
+
+    parts = list(map_chunks(visit, forecast.chunks()))
+    return list(np.concatenate(parts).T)
+
+
+def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
+    p = pair_block(forecast.top_score[rows])
+    return p, array_sources(p, forecast.hit[rows].astype(np.int64)[:, None])
+
+
+def _vector_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
+    return forecast.block(rows).astype(np.float64, order="C"), {
+        "log_input": lambda: forecast.log_block(rows),
+        "truth": lambda: forecast.true_score[rows, None],
+        "log_truth": lambda: forecast.true_log_score[rows, None],
+        "label": lambda: forecast.codes[rows, None],
+    }
 
 
 def top_label_or(view: View | str, otherwise: Recipe, top: Recipe, caller: str) -> Recipe:
     """Choose between the whole-vector score and its top-label form by view."""
     chosen = as_view(view, caller)
-    if isinstance(chosen, TopLabel):
+    if chosen.plain() == TopLabel():
         return top
-    if chosen.name != "canonical":
+    if not chosen.canonical:
         raise input_error("view", caller, "be 'canonical' (whole vector) or 'top-1'", repr(view), "use one of the two")
     return otherwise
-
-
-def binned(n_bins: int, bins: str, convention: str | None, *, average: str = "count", debias: bool = False) -> Binned:
-    """Return the binned estimator; a convention brings its own average."""
-    if convention is not None:
-        average = conventions.convention(convention).average if bins == "mass" else "count"
-    return Binned(n_bins, bins, average, debias, convention)
 
 
 def class_reduction(convention: str | None, ours: str) -> str:
@@ -169,6 +284,7 @@ def calibration_error(
     >>> calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6], estimator=Cumulative())
     0.2
     """
+    check_flag(root, "root", "calibration_error")
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
     forecast = check_forecast(
         y_true,
@@ -179,16 +295,15 @@ def calibration_error(
         space=space,
         normalize=normalize,
     )
-    return recipe.value(forecast)
+    return recipe.once(forecast)
 
 
 __all__ = [
-    "CalibrationError",
     "MeanScore",
     "ScoreSums",
-    "binned",
-    "by_block",
     "calibration_error",
     "class_reduction",
+    "criteria",
+    "score_columns",
     "top_label_or",
 ]

@@ -5,13 +5,16 @@ matplotlib loads when something is drawn (``pip install 'calibrant[plots]'``); n
 
 from __future__ import annotations
 
+from typing import Any
+
+from calibrant._deprecated import warn_renamed
 from calibrant.plots.against import plot_against_bins, plot_against_sample_size, plot_against_temperature
 from calibrant.plots.calibration_map import plot_calibration_map
 from calibrant.plots.class_errors import plot_class_errors
 from calibrant.plots.displays import Display
 from calibrant.plots.ks import plot_ks
-from calibrant.plots.league import plot_league
 from calibrant.plots.local import plot_local
+from calibrant.plots.methods import plot_methods
 from calibrant.plots.regression import plot_pit, plot_variance
 from calibrant.plots.reliability import plot_reliability
 from calibrant.plots.selective import plot_rejection, plot_risk_coverage
@@ -25,8 +28,8 @@ __all__ = [
     "plot_calibration_map",
     "plot_class_errors",
     "plot_ks",
-    "plot_league",
     "plot_local",
+    "plot_methods",
     "plot_pit",
     "plot_rejection",
     "plot_reliability",
@@ -34,3 +37,10 @@ __all__ = [
     "plot_training",
     "plot_variance",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plot_league":
+        warn_renamed("calibrant.plots.plot_league", "calibrant.plots.plot_methods")
+        return plot_methods
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

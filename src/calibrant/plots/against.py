@@ -1,4 +1,4 @@
-"""A measure against something that is turned: softmax temperature, number of bins, number of rows."""
+"""A metric against something that is turned: softmax temperature, number of bins, number of rows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every measure
+from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, Array, ArrayLike, Floats, Space
 from calibrant.core.declare import lookup
-from calibrant.core.inputs import check_forecast, to_array
+from calibrant.core.inputs import check_forecast, check_words, to_array
+from calibrant.core.options import check_count
 from calibrant.errors import input_error
-from calibrant.inference.null import null_values
-from calibrant.plots.displays import Display, generator, tidy, to_forecast
-from calibrant.plots.palette import CYCLE
+from calibrant.inference.null import null_distribution
+from calibrant.plots.displays import Display, generator, log_ticks, to_forecast
 
 Names = str | Sequence[str]
 
 
 @dataclass(frozen=True)
 class AgainstDisplay(Display):
-    """Values of each measure at the points `x`; bands where the picture has them."""
+    """Values of each metric at the points `x`; bands where the picture has them."""
 
     x: Floats
     values: dict[str, Floats]
@@ -36,21 +36,24 @@ class AgainstDisplay(Display):
 
     def _paint(self, ax: Any) -> None:
         for i, (name, values) in enumerate(self.values.items()):
-            colour = CYCLE[i % len(CYCLE)]
-            ax.plot(self.x, values, color=colour, marker="o", markersize=3, label=name)
+            color = self.ink.cycle[i % len(self.ink.cycle)]
+            ax.plot(self.x, values, color=color, marker="o", markersize=3, label=name)
             if name in self.low:
-                ax.fill_between(self.x, self.low[name], self.high[name], color=colour, alpha=0.15, linewidth=0)
+                ax.fill_between(self.x, self.low[name], self.high[name], color=color, alpha=0.15, linewidth=0)
             if name in self.reference:
                 label = f"{name}, {self.reference_label}"
-                ax.plot(self.x, self.reference[name], color=colour, linestyle="--", linewidth=1, label=label)
+                ax.plot(self.x, self.reference[name], color=color, linestyle="--", linewidth=1, label=label)
         if self.log:
             ax.set_xscale("log")
-        tidy(ax, self.label, "value")
+            log_ticks(ax.xaxis, float(self.x.min()), float(self.x.max()))
+        self.tidy(ax, self.label, "value")
         ax.legend(frameon=False)
 
 
-def _list(measures: Names) -> list[str]:
-    return [measures] if isinstance(measures, str) else list(measures)
+def _list(metrics: Names, measures: Names | None, caller: str) -> list[str]:
+    """Return the names; `measures` is the keyword of version 0.1."""
+    chosen = metrics if measures is None else measures
+    return check_words(chosen, "metrics", caller, 1)
 
 
 def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
@@ -61,29 +64,35 @@ def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
 
 
 def plot_against_temperature(
-    y_true: ArrayLike,
-    logits: ArrayLike,
+    y_true: Any,
+    logits: ArrayLike | None = None,
     *,
-    measures: Names = ("ece", "ks", "uce", "mmce"),
+    metrics: Names = ("ece", "ks", "uce", "mmce"),
     temperatures: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     ax: Any = None,
+    style: str = "calibrant",
+    measures: Names | None = None,
 ) -> AgainstDisplay:
-    """Draw measures against the softmax temperature the logits are divided by.
+    """Draw metrics against the softmax temperature the logits are divided by.
 
     Parameters
     ----------
     y_true, sample_weight, classes
-        As in `calibrant.evaluate`.
+        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     logits : array-like of shape (n, K)
         Before the softmax.
-    measures : short names
+    metrics : short names
         What to draw.
     temperatures : array-like, optional
         By default 25 values from 0.2 to 5, evenly on a logarithmic axis.
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
+    measures
+        The name of `metrics` in version 0.1.
 
     References
     ----------
@@ -91,23 +100,29 @@ def plot_against_temperature(
     """
     caller = "plot_against_temperature"
     grid = _points(np.geomspace(0.2, 5.0, 25) if temperatures is None else temperatures, "temperatures", caller)
+    if logits is None:
+        read = to_forecast(y_true, None, caller, sample_weight=None, classes=None, space="logit")
+        y_true = read.codes
+        with np.errstate(divide="ignore"):
+            logits = read.matrix if read.space == "logit" else np.maximum(np.log(read.proba()), -700.0)
     raw = to_array(logits, "logits", caller).astype(np.float64)
-    values: dict[str, list[float]] = {name: [] for name in _list(measures)}
+    values: dict[str, list[float]] = {name: [] for name in _list(metrics, measures, caller)}
     for temperature in grid:
         forecast = check_forecast(
             y_true, raw / temperature, caller=caller, sample_weight=sample_weight, classes=classes, space="logit"
         )
         for name, found in values.items():
-            found.append(lookup(name, caller).build().value(forecast))
+            found.append(lookup(name, caller, "classes").build().value(forecast))
     arrays = {name: np.array(found) for name, found in values.items()}
-    return AgainstDisplay(grid, arrays, {}, {}, "temperature", True, {}, "").draw(ax)
+    caption = f"n = {len(raw):,}"
+    return AgainstDisplay(grid, arrays, {}, {}, "temperature", True, {}, "", caption=caption).draw(ax, style)
 
 
 def plot_against_bins(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None = None,
     *,
-    measures: Names = "ece",
+    metrics: Names = "ece",
     n_bins: ArrayLike = (5, 10, 15, 20, 30, 50, 75, 100),
     n_resamples: int = 100,
     sample_weight: ArrayLike | None = None,
@@ -115,14 +130,16 @@ def plot_against_bins(
     space: Space = "proba",
     rng: RNG = 0,
     ax: Any = None,
+    style: str = "calibrant",
+    measures: Names | None = None,
 ) -> AgainstDisplay:
-    """Draw binned measures against the number of bins, beside what a calibrated model would show (dashed).
+    """Draw binned metrics against the number of bins, beside what a calibrated model would show (dashed).
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`.
-    measures : short names of measures that have ``n_bins``
+    metrics : short names of metrics that have ``n_bins``
         What to draw.
     n_bins : array-like of int
         Numbers of bins.
@@ -130,6 +147,10 @@ def plot_against_bins(
         Label resamplings of the dashed line; 0 leaves it out.
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
+    measures
+        The name of `metrics` in version 0.1.
 
     References
     ----------
@@ -138,22 +159,26 @@ def plot_against_bins(
     caller = "plot_against_bins"
     grid = _points(n_bins, "n_bins", caller)
     forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
+    check_count(n_resamples, "n_resamples", caller)
     random = generator(rng, caller)
-    names = _list(measures)
-    recipes = {(name, int(m)): lookup(name, caller).build(n_bins=int(m)) for name in names for m in grid}
+    names = _list(metrics, measures, caller)
+    recipes = {(name, int(m)): lookup(name, caller, "classes").build(n_bins=int(m)) for name in names for m in grid}
     values = {name: np.array([recipes[name, int(m)].value(forecast) for m in grid]) for name in names}
     reference: dict[str, Floats] = {}
     if n_resamples > 0:
-        nulls = null_values({f"{name} {m}": r for (name, m), r in recipes.items()}, forecast, n_resamples, random)
+        nulls = null_distribution({f"{name} {m}": r for (name, m), r in recipes.items()}, forecast, n_resamples, random)
         reference = {name: np.array([nulls[f"{name} {int(m)}"].mean for m in grid]) for name in names}
-    return AgainstDisplay(grid, values, {}, {}, "bins", False, reference, "if calibrated").draw(ax)
+    caption = f"n = {forecast.n:,}{'; dashed: average of a calibrated model' if reference else ''}"
+    return AgainstDisplay(grid, values, {}, {}, "bins", False, reference, "if calibrated", caption=caption).draw(
+        ax, style
+    )
 
 
 def plot_against_sample_size(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None = None,
     *,
-    measures: Names = ("ece", "ks"),
+    metrics: Names = ("ece", "ks"),
     sizes: ArrayLike | None = None,
     n_repeats: int = 20,
     sample_weight: ArrayLike | None = None,
@@ -161,14 +186,16 @@ def plot_against_sample_size(
     space: Space = "proba",
     rng: RNG = 0,
     ax: Any = None,
+    style: str = "calibrant",
+    measures: Names | None = None,
 ) -> AgainstDisplay:
-    """Draw measures of random parts of the rows against their size: mean and 90 % range.
+    """Draw metrics of random parts of the rows against their size: mean and 90% range.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`.
-    measures : short names
+    metrics : short names
         What to draw.
     sizes : array-like of int, optional
         By default ten sizes from 100 (or all rows, if fewer) to n, evenly on a logarithmic axis.
@@ -176,6 +203,10 @@ def plot_against_sample_size(
         Random parts per size, drawn without replacement.
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
+    measures
+        The name of `metrics` in version 0.1.
 
     References
     ----------
@@ -188,8 +219,8 @@ def plot_against_sample_size(
     if grid.max() > forecast.n:
         raise input_error("sizes", caller, f"be at most the {forecast.n} rows", str(int(grid.max())), "leave it out")
     random = generator(rng, caller)
-    recipes = {name: lookup(name, caller).build() for name in _list(measures)}
-    found = np.empty((len(recipes), len(grid), n_repeats))
+    recipes = {name: lookup(name, caller, "classes").build() for name in _list(metrics, measures, caller)}
+    found = np.empty((len(recipes), len(grid), check_count(n_repeats, "n_repeats", caller, 1, "20")))
     for i, size in enumerate(grid):
         for j in range(n_repeats):
             rows: Array = random.permutation(forecast.n)[:size]
@@ -200,6 +231,6 @@ def plot_against_sample_size(
     def by_name(values: Floats) -> dict[str, Floats]:
         return dict(zip(recipes, values, strict=True))
 
-    return AgainstDisplay(
-        grid.astype(np.float64), by_name(found.mean(axis=-1)), by_name(low), by_name(high), "rows", True, {}, ""
-    ).draw(ax)
+    caption = f"{forecast.n:,} rows; band: 90% of {n_repeats} samples of each size"
+    ends = by_name(found.mean(axis=-1)), by_name(low), by_name(high)
+    return AgainstDisplay(grid.astype(np.float64), *ends, "rows", True, {}, "", caption=caption).draw(ax, style)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.plots.displays import Display, tidy, unit_square
-from calibrant.plots.palette import CYCLE, NEUTRAL, UNDER
+from calibrant.core.options import check_count
+from calibrant.errors import input_error
+from calibrant.plots.displays import Display, unit_square
 
 #: Corners of the drawn triangle: classes 0, 1, 2.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
@@ -23,6 +24,8 @@ class MapDisplay(Display):
     before: Floats
     after: Floats
     names: tuple[str, ...]
+    #: Classes of the calibrator; only the first ones are drawn where there are many, and the legend says so.
+    n_classes: int = 0
 
     @property
     def _size(self) -> tuple[float, float]:
@@ -31,10 +34,11 @@ class MapDisplay(Display):
     def _paint(self, ax: Any) -> None:
         unit_square(ax)
         for i, (name, values) in enumerate(zip(self.names, self.after, strict=True)):
-            ax.plot(self.before, values, color=CYCLE[i % len(CYCLE)], label=f"class {name}")
-        tidy(ax, "probability before", "probability after")
+            ax.plot(self.before, values, color=self.ink.cycle[i % len(self.ink.cycle)], label=f"class {name}")
+        self.tidy(ax, "probability before", "probability after")
         if len(self.names) > 1:
-            ax.legend(frameon=False)
+            title = f"{len(self.names)} of {self.n_classes} classes" if self.n_classes > len(self.names) else None
+            ax.legend(frameon=False, title=title)
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,17 @@ class SimplexMapDisplay(Display):
 
     def _paint(self, ax: Any) -> None:
         outline = np.vstack([_CORNERS, _CORNERS[:1]])
-        ax.plot(outline[:, 0], outline[:, 1], color=NEUTRAL, linewidth=1)
+        ax.plot(outline[:, 0], outline[:, 1], color=self.ink.neutral, linewidth=1)
         start, move = self.before @ _CORNERS, (self.after - self.before) @ _CORNERS
         ax.quiver(
-            start[:, 0], start[:, 1], move[:, 0], move[:, 1], angles="xy", scale_units="xy", scale=1, color=UNDER,
+            start[:, 0],
+            start[:, 1],
+            move[:, 0],
+            move[:, 1],
+            angles="xy",
+            scale_units="xy",
+            scale=1,
+            color=self.ink.under,
             width=0.004,
         )
         for (x, y), name, side in zip(_CORNERS, self.names, ("right", "left", "center"), strict=True):
@@ -63,7 +74,9 @@ class SimplexMapDisplay(Display):
         ax.set_axis_off()
 
 
-def plot_calibration_map(calibrator: Any, *, points: int = 101, ax: Any = None) -> MapDisplay | SimplexMapDisplay:
+def plot_calibration_map(
+    calibrator: Any, *, points: int = 101, ax: Any = None, style: str = "calibrant"
+) -> MapDisplay | SimplexMapDisplay:
     """Draw the map of a fitted calibrator.
 
     Parameters
@@ -74,6 +87,8 @@ def plot_calibration_map(calibrator: Any, *, points: int = 101, ax: Any = None) 
         Points of a curve; the simplex uses a triangle of about a fifth as many per side.
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     Returns
     -------
@@ -90,14 +105,17 @@ def plot_calibration_map(calibrator: Any, *, points: int = 101, ax: Any = None) 
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     >>> pyplot().close("all")
     """
-    k = int(calibrator.n_classes_)
+    if not hasattr(calibrator, "n_classes_"):
+        rule, hint = "be a fitted calibrator of class probabilities", "call fit first"
+        raise input_error("calibrator", "plot_calibration_map", rule, repr(calibrator)[:200], hint)
+    k, points = int(calibrator.n_classes_), check_count(points, "points", "plot_calibration_map", 2, "101")
     labels = getattr(calibrator, "classes_", None)
     names = tuple(str(name) for name in (range(k) if labels is None else labels))
     if k == 3:
         side = max(points // 5, 2)
         steps = [(i, j, side - i - j) for i in range(side + 1) for j in range(side + 1 - i)]
         before = np.array(steps) / side
-        return SimplexMapDisplay(before, _apply(calibrator, before), names).draw(ax)
+        return SimplexMapDisplay(before, _apply(calibrator, before), names).draw(ax, style)
     grid = np.arange(points) / (points - 1)
     chosen = (1,) if k == 2 else tuple(range(min(k, _MOST_CURVES)))
     after = []
@@ -105,7 +123,7 @@ def plot_calibration_map(calibrator: Any, *, points: int = 101, ax: Any = None) 
         rows = np.repeat(((1 - grid) / (k - 1))[:, None], k, axis=1)
         rows[:, c] = grid
         after.append(_apply(calibrator, rows)[:, c])
-    return MapDisplay(grid, np.array(after), tuple(names[c] for c in chosen)).draw(ax)
+    return MapDisplay(grid, np.array(after), tuple(names[c] for c in chosen), k).draw(ax, style)
 
 
 def _apply(calibrator: Any, rows: Floats) -> Floats:

@@ -8,11 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.inputs import Forecast, check_forecast, check_rng
-from calibrant.errors import require
-from calibrant.plots.palette import NEUTRAL
+from calibrant.core.inputs import Forecast, check_forecast, check_names
+from calibrant.core.options import check_rng
+from calibrant.errors import input_error, require
+from calibrant.io.layout import Layout
+from calibrant.io.paths import is_path
+from calibrant.io.predictions import frame_predictions, to_evidence
+from calibrant.io.predictions import to_forecast as read_forecast
+from calibrant.io.readers import read_predictions
+from calibrant.plots.palette import NEUTRAL, OURS, Ink, reader_ink
 
-#: Colour of axes and text: readable on white and on dark paper alike.
+#: Color of axes and text: readable on white and on dark paper alike.
 INK = "#4B5563"
 GRID = "#D1D5DB"
 
@@ -25,23 +31,50 @@ class Display:
     """
 
     ax: Any = field(default=None, kw_only=True, repr=False, compare=False)
+    #: "calibrant", or "matplotlib": the reader's own settings for colors, grid and spines.
+    style: str = field(default="calibrant", kw_only=True, repr=False, compare=False)
+    #: The small line above the picture: rows, and what bands mean.
+    caption: str = field(default="", kw_only=True, repr=False, compare=False)
 
-    def draw(self, ax: Any = None) -> Self:
-        """Draw on `ax`, or on new axes."""
+    def draw(self, ax: Any = None, style: str | None = None) -> Self:
+        """Draw on `ax`, or on new axes, in this style."""
+        styled = self.styled(style)
+        if ax is not None and not hasattr(ax, "plot"):
+            raise input_error("ax", "draw", "be matplotlib axes", repr(ax), "leave it out")
         target = new_axes(ax, self._size)
-        self._paint(target)
-        return replace(self, ax=target)
+        styled._paint(target)
+        return replace(styled, ax=target)
+
+    def styled(self, style: str | None) -> Self:
+        """Return the display in another style."""
+        return self if style is None else replace(self, style=check_style(style, "draw"))
 
     @property
     def _size(self) -> tuple[float, float]:
         return (5.0, 4.0)
+
+    @property
+    def ink(self) -> Ink:
+        """The colors to draw with."""
+        return OURS if self.style == "calibrant" else reader_ink()
+
+    def tidy(self, ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
+        """Name the axes; in our own style also take away what carries no number."""
+        if self.style == "calibrant":
+            tidy(ax, xlabel, ylabel, title)
+        else:
+            ax.set(xlabel=xlabel, ylabel=ylabel)
+            if title:
+                ax.set_title(title, loc="left", fontsize="medium")
+        if self.caption and not title:
+            ax.set_title(self.caption, loc="left", fontsize="small")
 
     def _paint(self, ax: Any) -> None:
         raise TypeError(f"{type(self).__name__} has nothing to paint on {ax!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "ax"}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("ax", "style", "caption")}
 
 
 def _plain(value: Any) -> Any:
@@ -68,10 +101,13 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return pyplot().subplots(figsize=size, layout="constrained")[1]
 
 
-def new_grid(ax: Any, rows: int, columns: int, size: tuple[float, float]) -> np.ndarray[Any, Any]:
+def new_grid(ax: Any, rows: int, columns: int, size: tuple[float, float], least: int) -> np.ndarray[Any, Any]:
     """Return a grid of axes: the ones given (any shape with enough of them) or new ones."""
     if ax is not None:
-        return np.asarray(ax, dtype=object).ravel()
+        given = np.asarray(ax, dtype=object).ravel()
+        if len(given) < least or not all(hasattr(one, "plot") for one in given):
+            raise input_error("ax", "draw", f"be at least {least} axes of matplotlib", repr(ax)[:80], "leave it out")
+        return given
     made = pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1]
     return np.asarray(made, dtype=object).ravel()
 
@@ -96,19 +132,79 @@ def unit_square(ax: Any) -> None:
     ax.set_aspect("equal")
 
 
+def check_style(style: str, caller: str) -> str:
+    """Return the style if it is one."""
+    return check_names(style, ("calibrant", "matplotlib"), "style", caller)
+
+
 def to_forecast(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None,
     caller: str,
     *,
     sample_weight: ArrayLike | None,
     classes: ArrayLike | None,
     space: Space,
 ) -> Forecast:
-    """Check the predictions of a picture."""
-    return check_forecast(
-        y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space
-    )
+    """Check the predictions of a picture: arrays, or evidence, a frame or a path in place of `y_true`."""
+    if y_proba is not None:
+        return check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
+    if hasattr(y_true, "pairs_of"):
+        if not hasattr(y_true, "codes"):
+            raise input_error("y_true", caller, "hold rows", "a summary", "use calibrant.report, which draws cells")
+        forecast: Forecast = y_true
+        return forecast
+    if is_path(y_true):
+        return read_forecast(read_predictions(y_true), caller=caller)
+    if hasattr(y_true, "columns"):
+        return read_forecast(frame_predictions(_polars(y_true), Layout()), caller=caller)
+    raise input_error("y_proba", caller, "be given next to arrays", "None", "pass probabilities, a frame or a path")
+
+
+def to_rows(y_true: Any, mean: Any, variance: Any, caller: str) -> tuple[Any, Any, Any]:
+    """Return arrays as they are; truth and forecast of evidence, a frame or a path."""
+    if mean is not None:
+        return y_true, mean, variance
+    if hasattr(y_true, "forecast"):
+        return y_true.y, y_true.forecast, None
+    read = read_predictions(y_true) if is_path(y_true) else frame_predictions(_polars(y_true), Layout())
+    rows = to_evidence(read, caller=caller)
+    if rows.task != "regression":
+        raise input_error("y_true", caller, "hold means and variances", "class probabilities", "use plot_reliability")
+    return rows.y, rows.forecast, None
+
+
+def _polars(frame: Any) -> Any:
+    """Return a pandas, PyArrow or Polars frame as Polars."""
+    import polars as pl
+
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    return pl.from_pandas(frame) if hasattr(frame, "iloc") else pl.DataFrame(frame)
+
+
+def log_ticks(axis: Any, low: float, high: float) -> None:
+    """Put plain numbers at round places of a logarithmic axis, eight at most, and nothing between them."""
+    ends = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [m * 10.0**e for e in ends for m in (1, 2, 5) if low * 0.999 <= m * 10.0**e <= high * 1.001]
+    values = ticks[:: -(-len(ticks) // 8)] if ticks else [low, high]
+    axis.set_major_locator(mticker().FixedLocator(values))
+    axis.set_major_formatter(mticker().FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(mticker().NullLocator())
+
+
+def odds_ticks(axis: Any, edge: float) -> None:
+    """Put percentages at round places of a log-odds axis, and nothing between them."""
+    ends = [value for value in (0.0001, 0.001, 0.01, 0.1) if value >= edge * 0.999]
+    values = [*ends, 0.5, *(1 - value for value in reversed(ends))]
+    axis.set_major_locator(mticker().FixedLocator(values))
+    axis.set_major_formatter(mticker().FuncFormatter(lambda value, _: f"{100 * value:.6g}%"))
+    axis.set_minor_locator(mticker().NullLocator())
+
+
+def mticker() -> Any:
+    """Return matplotlib's ticks."""
+    return require("matplotlib.ticker", "plots", "drawing")
 
 
 def generator(rng: RNG, caller: str) -> np.random.Generator:

@@ -8,15 +8,15 @@ from typing import Any, Self
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
+from calibrant.core.inputs import check_n_bins
 from calibrant.core.tables import value_table
-from calibrant.plots.displays import Display, new_grid, tidy, to_forecast, unit_square
-from calibrant.plots.palette import NEUTRAL, OVER, UNDER
+from calibrant.plots.displays import Display, new_grid, to_forecast, unit_square
 from calibrant.views import View, as_view
 
 
 @dataclass(frozen=True)
 class KSDisplay(Display):
-    """Cumulative share of rows, score and hits, starting at 0; averages over windows; the largest distance `ks`."""
+    """Cumulative fraction of rows, score and hits, starting at 0; averages over windows; the largest distance `ks`."""
 
     fractile: Floats
     score: Floats
@@ -28,34 +28,38 @@ class KSDisplay(Display):
     at: float
     ks: float
 
-    def draw(self, ax: Any = None) -> Self:
+    def draw(self, ax: Any = None, style: str | None = None) -> Self:
         """Draw on four axes, given or made."""
-        grid = new_grid(ax, 1, 4, (13.0, 3.4))[:4]
+        if style is not None:
+            return self.styled(style).draw(ax)
+        grid = new_grid(ax, 1, 4, (13.0, 3.4), 4)[:4]
         first, second, third, fourth = grid
-        first.plot(self.fractile, self.score, color=NEUTRAL, linestyle="--", label="claimed")
-        first.plot(self.fractile, self.hits, color=UNDER, label="happened")
+        first.plot(self.fractile, self.score, color=self.ink.neutral, linestyle="--", label="claimed")
+        first.plot(self.fractile, self.hits, color=self.ink.under, label="happened")
         peak = int(np.abs(self.hits - self.score).argmax())
-        first.vlines(self.at, *sorted((self.score[peak], self.hits[peak])), color=OVER, linewidth=2.5)
-        first.annotate(f"KS {100 * self.ks:.2f} %", (0.97, 0.05), xycoords="axes fraction", ha="right", color=OVER)
+        first.vlines(self.at, *sorted((self.score[peak], self.hits[peak])), color=self.ink.over, linewidth=2.5)
+        first.annotate(
+            f"KS {100 * self.ks:.2f}%", (0.97, 0.05), xycoords="axes fraction", ha="right", color=self.ink.over
+        )
         first.legend(frameon=False, loc="upper left")
-        tidy(first, "share of rows", "added up", "cumulative")
+        self.tidy(first, "fraction of rows", "added up", f"cumulative{self.caption}")
         top = max(self.score[-1], self.hits[-1])
-        second.plot([0, top], [0, top], color=NEUTRAL, linewidth=1)
-        second.plot(self.score, self.hits, color=UNDER)
-        tidy(second, "claimed, added up", "happened, added up", "warped")
-        third.plot(self.middle, self.local_score, color=NEUTRAL, linestyle="--")
-        third.plot(self.middle, self.local_frequency, color=UNDER)
+        second.plot([0, top], [0, top], color=self.ink.neutral, linewidth=1)
+        second.plot(self.score, self.hits, color=self.ink.under)
+        self.tidy(second, "claimed, added up", "happened, added up", "warped")
+        third.plot(self.middle, self.local_score, color=self.ink.neutral, linestyle="--")
+        third.plot(self.middle, self.local_frequency, color=self.ink.under)
         third.set_ylim(0, 1)
-        tidy(third, "share of rows", "score, frequency", "against share")
+        self.tidy(third, "fraction of rows", "score, frequency", "against fraction")
         unit_square(fourth)
-        fourth.plot(self.local_score, self.local_frequency, color=UNDER)
-        tidy(fourth, "score", "frequency", "against score")
+        fourth.plot(self.local_score, self.local_frequency, color=self.ink.under)
+        self.tidy(fourth, "score", "frequency", "against score")
         return replace(self, ax=grid)
 
 
 def plot_ks(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None = None,
     *,
     view: View | str = "top-1",
     windows: int = 40,
@@ -63,13 +67,14 @@ def plot_ks(
     classes: ArrayLike | None = None,
     space: Space = "proba",
     ax: Any = None,
+    style: str = "calibrant",
 ) -> KSDisplay:
     """Draw the four calibration graphs; the largest distance of the first is the KS error.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`.
+        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     view : View or str, default "top-1"
         Which scores.
     windows : int, default 40
@@ -94,12 +99,19 @@ def plot_ks(
     sums = (table.w, table.ws, table.wt)
     fractile, score, hits = (np.concatenate([[0.0], np.cumsum(values) / table.total]) for values in sums)
     gap = np.abs(hits - score)  # [1] eq. (11)
-    bins = table.mass_bins(windows)
+    bins = table.mass_bins(check_n_bins(windows, "plot_ks", "windows"))
     w = bins.w[0]
     kept = w > 0
     middle = (np.cumsum(w) - 0.5 * w)[kept] / table.total
     display = KSDisplay(
-        fractile, score, hits, middle, bins.ws[0][kept] / w[kept], bins.wt[0][kept] / w[kept],
-        float(fractile[gap.argmax()]), float(gap.max()),
+        fractile,
+        score,
+        hits,
+        middle,
+        bins.ws[0][kept] / w[kept],
+        bins.wt[0][kept] / w[kept],
+        float(fractile[gap.argmax()]),
+        float(gap.max()),
+        caption=f", n = {table.total:,.0f}",
     )
-    return display.draw(ax)
+    return display.draw(ax, style)

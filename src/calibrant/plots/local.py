@@ -9,10 +9,11 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
 from calibrant.core.curves import local_curve
+from calibrant.core.options import check_count, check_share
 from calibrant.core.tables import value_table
+from calibrant.estimators import check_decay
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, generator, tidy, to_forecast, unit_square
-from calibrant.plots.palette import BAND, CYCLE
+from calibrant.plots.displays import Display, generator, to_forecast, unit_square
 from calibrant.views import View, as_view
 
 
@@ -33,16 +34,16 @@ class LocalDisplay(Display):
     def _paint(self, ax: Any) -> None:
         unit_square(ax)
         if self.low is not None and self.high is not None:
-            ax.fill_between(self.grid, self.low, self.high, color=BAND, alpha=0.35, linewidth=0)
+            ax.fill_between(self.grid, self.low, self.high, color=self.ink.band, alpha=0.35, linewidth=0)
         for i, (decay, values) in enumerate(self.curves.items()):
-            ax.plot(self.grid, values, color=CYCLE[i % len(CYCLE)], label=f"decay {decay:g}")
-        tidy(ax, self.label, "local frequency")
+            ax.plot(self.grid, values, color=self.ink.cycle[i % len(self.ink.cycle)], label=f"decay {decay:g}")
+        self.tidy(ax, self.label, "local frequency")
         ax.legend(frameon=False)
 
 
 def plot_local(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None = None,
     *,
     view: View | str = "top-1",
     decay: float | tuple[float, ...] = 0.9,
@@ -53,13 +54,14 @@ def plot_local(
     space: Space = "proba",
     rng: RNG = 0,
     ax: Any = None,
+    style: str = "calibrant",
 ) -> LocalDisplay:
     """Draw datapoint-specific calibration: the exponentially weighted frequency around each score.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`.
+        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     view : View or str, default "top-1"
         Which scores.
     decay : float or several, default 0.9
@@ -68,6 +70,8 @@ def plot_local(
         Of the band of a calibrated model (first decay).
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     References
     ----------
@@ -82,8 +86,12 @@ def plot_local(
     """
     forecast = to_forecast(y_true, y_proba, "plot_local", sample_weight=sample_weight, classes=classes, space=space)
     question = as_view(view, "plot_local")
+    check_count(n_resamples, "n_resamples", "plot_local")
+    check_share(level, "level", "plot_local")
     table = value_table(question.pairs(forecast))
     decays = decay if isinstance(decay, tuple) else (decay,)
+    for one in decays:
+        check_decay(one, "plot_local")
     found = {d: local_curve(table.score, table.w, table.wt, d) for d in decays}
     low = high = None
     if n_resamples > 0 and bool((table.w == np.floor(table.w)).all()):
@@ -91,4 +99,7 @@ def plot_local(
         replicates = np.stack([local_curve(table.score, table.w, row, decays[0])[1] for row in draws])
         low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
     curves = {d: np.asarray(values) for d, (_, values) in found.items()}
-    return LocalDisplay(found[decays[0]][0], curves, low, high, f"score ({question.name})").draw(ax)
+    ribbon = "" if low is None else f"\nribbon: where {100 * level:g}% of calibrated models lie"
+    caption = f"n = {table.total:,.0f}{ribbon}"
+    label = f"score ({question.name})"
+    return LocalDisplay(found[decays[0]][0], curves, low, high, label, caption=caption).draw(ax, style)

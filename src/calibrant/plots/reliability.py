@@ -10,23 +10,18 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
 from calibrant.core.curves import isotonic_curve, local_curve, smooth_error
-from calibrant.core.inputs import Forecast, check_names
-from calibrant.core.tables import Pairs, Table, value_table
-from calibrant.errors import input_error
+from calibrant.core.inputs import Forecast, check_n_bins, check_names
+from calibrant.core.options import check_count, check_share
+from calibrant.core.tables import Pairs, Table, sum_by, value_table
+from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, generator, new_grid, tidy, to_forecast, unit_square
-from calibrant.plots.palette import BAND, NEUTRAL, OVER, UNDER
-from calibrant.views import Classwise, View, as_view
+from calibrant.plots.displays import Display, generator, new_grid, odds_ticks, to_forecast, unit_square
+from calibrant.views import View, as_view
 
 Curve = Literal["bins", "isotonic", "smooth", "local"]
 #: Points of the smooth curve, and cells of the strip of counts.
 _SMOOTH_POINTS = 512
 _STRIP = 30
-_LABELS = {
-    "top-1": "confidence of the top label",
-    "pooled": "probability of any class",
-    "entropy": "normalised entropy",
-}
 
 
 @dataclass(frozen=True)
@@ -44,38 +39,70 @@ class ReliabilityDisplay(Display):
     level: float
     scale: str = "linear"
     strip: bool = True
+    #: Rows (weights added up), the calibration error over the same bins, and its interval where one is known to hold.
+    n: float = 0.0
+    error: float | None = None
+    error_low: float | None = None
+    error_high: float | None = None
 
     @property
     def _size(self) -> tuple[float, float]:
-        return (4.6, 5.2)
+        return (4.6, 5.7)
+
+    @property
+    def ribbon(self) -> str:
+        """What the ribbon means, for a line on the figure."""
+        return "" if self.low is None else f"ribbon: where {100 * self.level:g}% of calibrated models lie"
+
+    @property
+    def note(self) -> str:
+        """The line above the picture: value with interval, rows, and the meaning of the ribbon."""
+        value = "" if self.error is None else f"ECE {100 * self.error:.2f}%"
+        if self.error_low is not None and self.error_high is not None:
+            value += f" ({100 * self.error_low:.2f} to {100 * self.error_high:.2f})"
+        first = f"{value}{' · ' if value else ''}n = {self.n:,.0f}"
+        return "\n".join(filter(None, (first, self.ribbon)))
 
     def _paint(self, ax: Any) -> None:
-        tidy(ax, "" if self.strip else self.label, "how often it happens")
+        self.tidy(ax, "" if self.strip else self.label, "how often it happens")
+        ax.set_title(self.note, loc="left", fontsize="small")
         unit_square(ax)
         if self.low is not None and self.high is not None:
             ax.fill_between(
-                self.x, self.low, self.high, color=BAND, alpha=0.35, linewidth=0, zorder=2,
-                label=f"calibrated ({100 * self.level:g} %)", step="mid" if self.curve == "isotonic" else None,
+                self.x,
+                self.low,
+                self.high,
+                color=self.ink.band,
+                alpha=0.35,
+                linewidth=0,
+                zorder=2,
+                label=f"calibrated ({100 * self.level:g}%)",
+                step="mid" if self.curve == "isotonic" else None,
             )
         if self.curve == "bins":
-            colours = np.where(self.y < self.x, OVER, UNDER)
-            ax.vlines(self.x, self.x, self.y, colors=colours, linewidth=1.5, zorder=3)
+            colors = np.where(self.y < self.x, self.ink.over, self.ink.under)
+            ax.vlines(self.x, self.x, self.y, colors=colors, linewidth=1.5, zorder=3)
             size = 12 + 90 * self.weight / self.weight.max()
-            ax.scatter(self.x, self.y, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=4, clip_on=False)
+            ax.scatter(self.x, self.y, s=size, c=colors, edgecolors="white", linewidths=0.6, zorder=4, clip_on=False)
         elif self.curve == "isotonic":
-            ax.step(self.x, self.y, where="mid", color=UNDER, linewidth=1.8, zorder=4)
+            ax.step(self.x, self.y, where="mid", color=self.ink.under, linewidth=1.8, zorder=4)
         else:
-            ax.plot(self.x, self.y, color=UNDER, linewidth=1.8, zorder=4)
+            ax.plot(self.x, self.y, color=self.ink.under, linewidth=1.8, zorder=4)
         if self.scale == "logit":
             edge = 10.0 ** np.floor(np.log10(max(min(self.x.min(), 1 - self.x.max()), 1e-4)))
             for axis in (ax.set_xscale, ax.set_yscale):
                 axis("logit")
+            ends = [edge, 0.5, 1 - edge]
+            ax.plot(ends, ends, color=self.ink.neutral, linewidth=1, zorder=1)  # the square’s own line starts at 0
             ax.set_xlim(edge, 1 - edge)
             ax.set_ylim(edge, 1 - edge)
+            odds_ticks(ax.xaxis, edge)
+            odds_ticks(ax.yaxis, edge)
+            ax.tick_params(axis="x", rotation=45)
         if self.strip and self.scale == "linear":
             below = ax.inset_axes([0.0, -0.17, 1.0, 0.13], sharex=ax)
             below.bar(
-                (np.arange(_STRIP) + 0.5) / _STRIP, self.count, width=0.9 / _STRIP, color=NEUTRAL, linewidth=0
+                (np.arange(_STRIP) + 0.5) / _STRIP, self.count, width=0.9 / _STRIP, color=self.ink.neutral, linewidth=0
             )
             below.set_xlabel(self.label)
             below.set_yticks([])
@@ -93,21 +120,30 @@ class ClasswiseReliabilityDisplay(Display):
 
     displays: tuple[ReliabilityDisplay, ...]
 
-    def draw(self, ax: Any = None) -> Self:
+    def draw(self, ax: Any = None, style: str | None = None) -> Self:
         """Draw one small diagram per class on the axes given (at least as many) or on a new grid."""
+        if style is not None:
+            return self.styled(style).draw(ax)
         columns = min(5, len(self.displays))
         rows = -(-len(self.displays) // columns)
-        grid = new_grid(ax, rows, columns, (2.2 * columns, 2.3 * rows))
-        if len(grid) < len(self.displays):
-            need, got = f"be at least {len(self.displays)} axes", str(len(grid))
-            raise input_error("ax", "plot_reliability", need, got, "leave it out")
-        drawn = tuple(display.draw(target) for display, target in zip(self.displays, grid, strict=False))
+        grid = new_grid(ax, rows, columns, (2.2 * columns, 2.3 * rows), len(self.displays))
+        drawn = tuple(display.draw(target, self.style) for display, target in zip(self.displays, grid, strict=False))
         for display, target in zip(drawn, grid, strict=False):
             target.set_title(display.label, loc="left", fontsize="small")
             target.set_xlabel("")
             target.set_ylabel("")
         for spare in grid[len(self.displays) :] if ax is None else ():
             spare.set_visible(False)
+        if ax is None and drawn:  # one name for every axis of the grid
+            figure = grid[0].figure
+            figure.supxlabel("predicted probability of the class", fontsize="medium")
+            figure.supylabel("how often it happens", fontsize="medium")
+            for i, target in enumerate(grid[: len(drawn)]):
+                target.label_outer() if i % columns or i + columns < len(drawn) else None
+            first = drawn[0]
+            figure.suptitle(
+                ", ".join(filter(None, (f"n = {first.n:,.0f}", first.ribbon))), x=0.01, ha="left", fontsize="small"
+            )
         return replace(self, displays=drawn, ax=grid[: len(drawn)])
 
 
@@ -130,6 +166,7 @@ def smooth_frequency(table: Table, sigma: float, points: int = _SMOOTH_POINTS) -
 def _finder(table: Table, curve: str, n_bins: int, bins: str, decay: float) -> tuple[Floats, Callable[[Table], Floats]]:
     """Return the scores of a curve and how its frequencies follow from a table (one set of outcomes)."""
     if curve == "bins":
+
         def collect(t: Table) -> Any:
             return t.mass_bins(n_bins) if bins == "mass" else t.bins(n_bins)
 
@@ -146,8 +183,18 @@ def _finder(table: Table, curve: str, n_bins: int, bins: str, decay: float) -> t
 
 
 def reliability_display(
-    pairs: Pairs, label: str, *, curve: str, n_bins: int, bins: str, decay: float, level: float, n_resamples: int,
-    rng: np.random.Generator, scale: str, strip: bool,
+    pairs: Pairs,
+    label: str,
+    *,
+    curve: str,
+    n_bins: int,
+    bins: str,
+    decay: float,
+    level: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+    scale: str,
+    strip: bool,
 ) -> ReliabilityDisplay:
     """Compute the numbers of one diagram."""
     table = value_table(pairs)
@@ -163,14 +210,16 @@ def reliability_display(
     if curve == "bins":
         found = table.mass_bins(n_bins) if bins == "mass" else table.bins(n_bins)
         weight = found.w[0][found.w[0] > 0]
-    return ReliabilityDisplay(
-        x, frequency(table), weight, low, high, np.bincount(cell, table.w, _STRIP), curve, label, level, scale, strip
-    )
+    count = sum_by(cell, table.w, _STRIP)
+    y = frequency(table)
+    total = table.total
+    error = float((weight * np.abs(y - x)).sum() / weight.sum()) if curve == "bins" and len(x) else None
+    return ReliabilityDisplay(x, y, weight, low, high, count, curve, label, level, scale, strip, n=total, error=error)
 
 
 def plot_reliability(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Any,
+    y_proba: ArrayLike | None = None,
     *,
     view: View | str = "top-1",
     curve: Curve = "bins",
@@ -186,13 +235,14 @@ def plot_reliability(
     space: Space = "proba",
     rng: RNG = 0,
     ax: Any = None,
+    style: str = "calibrant",
 ) -> ReliabilityDisplay | ClasswiseReliabilityDisplay:
     """Draw a reliability diagram with the band that a calibrated model stays in.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`.
+        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     view : View or str, default "top-1"
         Which scores: "top-1", "within-2", "class-3", "classwise" (small multiples), …
     curve : {"bins", "isotonic", "smooth", "local"}, default "bins"
@@ -209,6 +259,8 @@ def plot_reliability(
         Add the strip of counts.
     ax : matplotlib Axes, optional
         Where to draw; "classwise" takes as many axes as there are classes.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     Returns
     -------
@@ -235,29 +287,36 @@ def plot_reliability(
     check_names(scale, ("linear", "logit"), "scale", caller)
     forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
     question, random = as_view(view, caller), generator(rng, caller)
+    check_count(n_resamples, "n_resamples", caller)
+    check_share(level, "level", caller)
     settings: dict[str, Any] = {
-        "curve": curve, "n_bins": n_bins, "bins": bins, "decay": decay, "level": level, "n_resamples": n_resamples,
-        "rng": random, "scale": scale,
+        "curve": curve,
+        "n_bins": check_n_bins(n_bins, caller),
+        "bins": bins,
+        "decay": decay,
+        "level": level,
+        "n_resamples": n_resamples,
+        "rng": random,
+        "scale": scale,
     }
-    if isinstance(question, Classwise):
+    if question.per_class:
         names = _names(forecast)
         parts = tuple(
             reliability_display(pairs, f"class {name}", **settings, strip=False)
             for name, pairs in zip(names, question.groups(forecast), strict=True)
         )
-        return ClasswiseReliabilityDisplay(parts).draw(ax)
-    display = reliability_display(question.pairs(forecast), _label(question, forecast), **settings, strip=counts)
-    return display.draw(ax)
+        return ClasswiseReliabilityDisplay(parts).draw(ax, style)
+    display = reliability_display(question.pairs(forecast), question.label(_names(forecast)), **settings, strip=counts)
+    if curve == "bins" and bins == "width" and n_resamples > 0 and question.single_group:
+        name = f"ece@{question.name}"
+        found = evaluate_evidence(
+            forecast, metrics=[name], n_bins=n_bins, level=level, n_resamples=n_resamples, rng=rng
+        )
+        interval = found[name].interval
+        if interval is not None:
+            display = replace(display, error_low=interval.low, error_high=interval.high)
+    return display.draw(ax, style)
 
 
 def _names(forecast: Forecast) -> tuple[Any, ...]:
     return forecast.classes or tuple(range(forecast.n_classes))
-
-
-def _label(view: View, forecast: Forecast) -> str:
-    kind, _, number = view.name.partition("-")
-    if kind == "class":
-        return f"probability of class {_names(forecast)[int(number)]}"
-    if kind == "within":
-        return f"probability of the {number} largest together"
-    return _LABELS.get(view.name, f"score ({view.name})")

@@ -6,25 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.plots.displays import Display, tidy
-from calibrant.plots.palette import BAND, NEUTRAL, UNDER
+from calibrant.plots.displays import Display, to_forecast
 from calibrant.selective import rejection_curve, risk_coverage_curve
 
 
 @dataclass(frozen=True)
 class RiskCoverageDisplay(Display):
-    """Error rate of the surest rows (`risk`) against the share kept (`coverage`)."""
+    """Error rate of the surest rows (`risk`) against the fraction kept (`coverage`)."""
 
     coverage: Floats
     risk: Floats
     aurc: float
 
     def _paint(self, ax: Any) -> None:
-        ax.plot(self.coverage, self.risk, color=UNDER, label=f"AURC {self.aurc:.4f}")
-        ax.axhline(float(self.risk[-1]), color=NEUTRAL, linewidth=1, linestyle="--", label="all rows kept")
+        ax.plot(self.coverage, self.risk, color=self.ink.under, label=f"AURC {self.aurc:.4f}")
+        ax.axhline(float(self.risk[-1]), color=self.ink.neutral, linewidth=1, linestyle="--", label="all rows kept")
         ax.set_xlim(0, 1)
         ax.set_ylim(bottom=0)
-        tidy(ax, "share of rows kept", "error rate of the kept")
+        self.tidy(ax, "fraction of rows kept", "error rate of the kept")
         ax.legend(frameon=False)
 
 
@@ -39,16 +38,26 @@ class RejectionDisplay(Display):
     coverage: Floats
 
     def _paint(self, ax: Any) -> None:
-        ax.fill_between(self.threshold, self.low, self.high, color=BAND, alpha=0.35, linewidth=0)
-        ax.plot(self.threshold, self.error, color=UNDER, marker="o", markersize=3, label="error of the kept")
-        ax.plot(self.threshold, 1 - self.coverage, color=NEUTRAL, linestyle="--", label="share rejected")
+        ax.fill_between(self.threshold, self.low, self.high, color=self.ink.band, alpha=0.35, linewidth=0)
+        ax.plot(self.threshold, self.error, color=self.ink.under, marker="o", markersize=3, label="error of the kept")
+        ax.plot(self.threshold, 1 - self.coverage, color=self.ink.neutral, linestyle="--", label="fraction rejected")
         ax.set_ylim(bottom=0)
-        tidy(ax, "uncertainty threshold", "share")
+        self.tidy(ax, "uncertainty threshold", "fraction")
         ax.legend(frameon=False)
 
 
-def plot_risk_coverage(y_true: ArrayLike, y_proba: ArrayLike, *, ax: Any = None, **options: Any) -> RiskCoverageDisplay:
-    """Draw the error rate of the surest rows against the share kept.
+def _arrays(y_true: Any, y_proba: ArrayLike | None, caller: str) -> tuple[Any, Any]:
+    """Return arrays as they are; those of evidence, a frame or a path."""
+    if y_proba is not None:
+        return y_true, y_proba
+    read = to_forecast(y_true, None, caller, sample_weight=None, classes=None, space="proba")
+    return read.codes, read.proba()
+
+
+def plot_risk_coverage(
+    y_true: Any, y_proba: ArrayLike | None = None, *, ax: Any = None, style: str = "calibrant", **options: Any
+) -> RiskCoverageDisplay:
+    """Draw the error rate of the surest rows against the fraction kept.
 
     `options` go to `calibrant.selective.risk_coverage_curve` (`by`, `sample_weight`, `classes`, `space`).
 
@@ -60,12 +69,15 @@ def plot_risk_coverage(y_true: ArrayLike, y_proba: ArrayLike, *, ax: Any = None,
     array([0.  , 0.  , 0.  , 0.25])
     >>> pyplot().close("all")
     """
+    y_true, y_proba = _arrays(y_true, y_proba, "plot_risk_coverage")
     curve = risk_coverage_curve(y_true, y_proba, **options)
-    return RiskCoverageDisplay(curve.coverage, curve.risk, curve.aurc).draw(ax)
+    return RiskCoverageDisplay(curve.coverage, curve.risk, curve.aurc, caption=f"n = {curve.n:,}").draw(ax, style)
 
 
-def plot_rejection(y_true: ArrayLike, y_proba: ArrayLike, *, ax: Any = None, **options: Any) -> RejectionDisplay:
-    """Draw error and share of the rejected against the uncertainty threshold.
+def plot_rejection(
+    y_true: Any, y_proba: ArrayLike | None = None, *, ax: Any = None, style: str = "calibrant", **options: Any
+) -> RejectionDisplay:
+    """Draw error and fraction of the rejected against the uncertainty threshold.
 
     `options` go to `calibrant.selective.rejection_curve` (`by`, `thresholds`, `level`, …).
 
@@ -77,5 +89,8 @@ def plot_rejection(y_true: ArrayLike, y_proba: ArrayLike, *, ax: Any = None, **o
     array([1. , 0.5])
     >>> pyplot().close("all")
     """
+    y_true, y_proba = _arrays(y_true, y_proba, "plot_rejection")
     curve = rejection_curve(y_true, y_proba, **options)
-    return RejectionDisplay(curve.threshold, curve.error, curve.low, curve.high, curve.coverage).draw(ax)
+    caption = f"n = {curve.n:,}; ribbon: {100 * curve.level:g}% interval"
+    columns = (curve.threshold, curve.error, curve.low, curve.high, curve.coverage)
+    return RejectionDisplay(*columns, caption=caption).draw(ax, style)

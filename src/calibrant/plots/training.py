@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.plots.displays import Display, tidy
-from calibrant.plots.palette import CYCLE
+from calibrant.core.inputs import check_words
+from calibrant.core.options import check_type
+from calibrant.errors import input_error
+from calibrant.plots.displays import Display
 
 
 @dataclass(frozen=True)
@@ -21,30 +23,39 @@ class TrainingDisplay(Display):
     lines: dict[str, dict[str, Floats]]
 
     def _paint(self, ax: Any) -> None:
-        colours: dict[str, str] = {}
+        colors: dict[str, str] = {}
         for side, lines in self.lines.items():
             for name, values in lines.items():
-                colour = colours.setdefault(name, CYCLE[len(colours) % len(CYCLE)])
+                color = colors.setdefault(name, self.ink.cycle[len(colors) % len(self.ink.cycle)])
                 dashed = side == "train"
                 label = f"{name}, {side.replace('_', ' ')}" if len(self.lines) > 1 else name
-                ax.plot(self.step, values, color=colour, linestyle="--" if dashed else "-", label=label)
-        tidy(ax, "training step", "value")
+                ax.plot(self.step, values, color=color, linestyle="--" if dashed else "-", label=label)
+        self.tidy(ax, "training step", "value")
         ax.legend(frameon=False)
 
 
 def plot_training(
-    trace: Mapping[str, Any], *, measures: Sequence[str] | None = None, ax: Any = None
+    trace: Mapping[str, Any],
+    *,
+    metrics: Sequence[str] | None = None,
+    ax: Any = None,
+    style: str = "calibrant",
+    measures: Sequence[str] | None = None,
 ) -> TrainingDisplay:
-    """Draw measures over training.
+    """Draw metrics over training.
 
     Parameters
     ----------
     trace : mapping
-        ``step`` and, per side ("train", "held_out"), a mapping of measure to values; or ``step`` and measures directly.
-    measures : names, optional
+        ``step`` and, per side ("train", "held_out"), a mapping of metric to values; or ``step`` and metrics directly.
+    metrics : names, optional
         Which to draw; default all.
     ax : matplotlib Axes, optional
         Where to draw.
+    style : {"calibrant", "matplotlib"}
+        Our look, or the reader's own matplotlib settings for colors, grid and spines.
+    measures
+        The name of `metrics` in version 0.1.
 
     Examples
     --------
@@ -53,17 +64,32 @@ def plot_training(
     array([0.2, 0.1])
     >>> pyplot().close("all")
     """
-    step = np.asarray(trace["step"], dtype=np.float64)
+    given = measures if metrics is None else metrics
+    chosen = None if given is None else check_words(given, "metrics", "plot_training")
+    rule, hint = "map step and names of metrics to lists of numbers", "pass {'step': [1, 2], 'ece': [0.2, 0.1]}"
+    if "step" not in check_type(trace, Mapping, "trace", "plot_training", rule, hint):
+        raise input_error("trace", "plot_training", rule, f"the keys {list(trace)}", hint)
+    step = _numbers(trace["step"])
     sides = {key: trace[key] for key in ("held_out", "train") if isinstance(trace.get(key), Mapping)}
     if not sides:
         plain = {key: values for key, values in trace.items() if key != "step" and np.shape(values) == step.shape}
         sides = {"held_out": plain}
     lines = {
-        side: {
-            name: np.asarray(values, dtype=np.float64)
-            for name, values in found.items()
-            if measures is None or name in measures
-        }
+        side: {name: _numbers(values, step.shape) for name, values in found.items() if chosen is None or name in chosen}
         for side, found in sides.items()
     }
-    return TrainingDisplay(step, lines).draw(ax)
+    if not any(lines.values()):
+        raise input_error("metrics", "plot_training", "name something in the trace", repr(chosen), "leave it out")
+    return TrainingDisplay(step, lines).draw(ax, style)
+
+
+def _numbers(values: Any, shape: tuple[int, ...] | None = None) -> Floats:
+    """Return one number for each step; a metric that was undefined at a step is nan there."""
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty((0, 0))
+    if found.ndim != 1 or (shape is not None and found.shape != shape):
+        rule, hint = "hold one number for each step", "pass {'step': [1, 2], 'ece': [0.2, 0.1]}"
+        raise input_error("trace", "plot_training", rule, repr(values)[:200], hint)
+    return found

@@ -1,94 +1,76 @@
-"""Forecasts with mean and variance (or samples, or quantiles): scores, calibration errors, tests and repair.
+"""Forecasts with mean and variance (or samples, or quantiles): metrics, tests, tables and recalibration in one place.
 
 Functions take ``(y_true, mean, variance, *, sample_weight=None)``, or a `Normal`, `Samples` or `Quantiles` forecast in
 place of mean and variance; calibrators ``fit(mean, variance, y)`` and ``predict(mean, variance) -> (mean, variance)``.
+Metrics live in `calibrant.metrics`, calibrators in `calibrant.calibrators`; here they are together, metrics by function
+name and by short name (`regression.nll` is `metrics.nll_normal`).
 """
 
 from __future__ import annotations
 
-from calibrant.core.inputs import check_names
-from calibrant.regression._base import RegressionCalibrator, load
-from calibrant.regression.auto import AutoVarianceCalibrator
-from calibrant.regression.calibrators import Identity, StdScaling, VarianceScaling
-from calibrant.regression.evaluation import MEASURES, RegressionEvaluation, evaluate
-from calibrant.regression.intervals import Comparison, compare, interval
-from calibrant.regression.isotonic import IsotonicQuantiles
-from calibrant.regression.kernel import skce, skce_test
-from calibrant.regression.pit import (
-    PitTable,
-    compute_pit,
-    pit_ks,
-    pit_ks_test,
-    pit_values,
-    quantile_calibration_error,
+from pathlib import Path
+from typing import Any
+
+from calibrant._deprecated import lazy_attribute
+from calibrant.calibrators import _artifact, list_calibrators
+from calibrant.calibrators import get_calibrator as _get_calibrator
+from calibrant.calibrators.regression import (
+    AutoVarianceCalibrator,
+    Identity,
+    IsotonicQuantiles,
+    RegressionCalibrator,
+    StdScaling,
+    VarianceScaling,
 )
-from calibrant.regression.predictions import Normal, Prediction, Quantiles, Samples
-from calibrant.regression.proper import (
-    CRPSNormal,
-    DawidSebastiani,
-    NormalKernelScore,
-    calibration_error,
-    decomposition,
-    upper_bound,
-)
-from calibrant.regression.scores import crps, dss, interval_score, nll_normal, pinball
-from calibrant.regression.variance_errors import (
-    VarianceTable,
+from calibrant.core.declare import declared
+from calibrant.core.predictions import Normal, Prediction, Quantiles, Samples
+from calibrant.errors import FileError
+from calibrant.metrics.regression import (
     average_variance,
-    compute_variance_table,
+    bias,
+    crps,
+    dss,
     ence,
+    interval_score,
     mean_squared_error,
+    mean_standardized_residual,
+    mean_variance,
+    mse,
+    nll,
+    nll_normal,
+    pinball,
+    pit_ks,
+    qce,
+    quantile_calibration_error,
+    ratio,
     se_variance_ratio,
+    skce,
+    skce_normal,
     variance_calibration_error,
+    vce,
 )
+from calibrant.regression.evaluation import Comparison, RegressionEvaluation, compare, evaluate, interval
+from calibrant.regression.proper import NormalKernelScore, calibration_error, decomposition, upper_bound
+from calibrant.regression.tables import PitTable, VarianceTable, compute_pit, compute_variance_table, pit_values
+from calibrant.regression.tests import pit_ks_test, skce_test
+from calibrant.scores.normal import DawidSebastiani, NormalCRPS
+
+#: The name of version 0.1.
+CRPSNormal = NormalCRPS
+#: Short name -> (what it estimates, bound) of the default set, in the order of the table.
+MEASURES = {metric.name: (metric.estimates, metric.bound) for metric in declared("regression") if metric.default}
 
 __all__ = [
-    "MEASURES",
-    "AutoVarianceCalibrator",
-    "CRPSNormal",
-    "Comparison",
-    "DawidSebastiani",
-    "Identity",
-    "IsotonicQuantiles",
-    "Normal",
-    "NormalKernelScore",
-    "PitTable",
-    "Prediction",
-    "Quantiles",
-    "RegressionCalibrator",
-    "RegressionEvaluation",
-    "Samples",
-    "StdScaling",
-    "VarianceScaling",
-    "VarianceTable",
-    "average_variance",
-    "by_short_name",
-    "calibration_error",
-    "calibrator_classes",
-    "compare",
-    "compute_pit",
-    "compute_variance_table",
-    "crps",
-    "decomposition",
-    "dss",
-    "ence",
-    "evaluate",
-    "interval",
-    "interval_score",
-    "load",
-    "mean_squared_error",
-    "nll_normal",
-    "pinball",
-    "pit_ks",
-    "pit_ks_test",
-    "pit_values",
-    "quantile_calibration_error",
-    "se_variance_ratio",
-    "skce",
-    "skce_test",
-    "upper_bound",
-    "variance_calibration_error",
-]
+    "MEASURES", "AutoVarianceCalibrator", "CRPSNormal", "Comparison", "DawidSebastiani", "Identity",
+    "IsotonicQuantiles", "Normal", "NormalCRPS", "NormalKernelScore", "PitTable", "Prediction", "Quantiles",
+    "RegressionCalibrator", "RegressionEvaluation", "Samples", "StdScaling", "VarianceScaling", "VarianceTable",
+    "average_variance", "bias", "calibration_error", "calibrator_classes", "compare", "compute_pit",
+    "compute_variance_table", "crps", "decomposition", "dss", "ence", "evaluate", "get_calibrator", "interval",
+    "interval_score", "load", "mean_squared_error", "mean_standardized_residual", "mean_variance", "mse", "nll",
+    "nll_normal", "pinball", "pit_ks", "pit_ks_test", "pit_values", "qce", "quantile_calibration_error",
+    "ratio", "se_variance_ratio", "skce", "skce_normal", "skce_test", "upper_bound",
+    "variance_calibration_error", "vce"
+]  # fmt: skip
 
 
 def calibrator_classes() -> tuple[type[RegressionCalibrator], ...]:
@@ -99,16 +81,47 @@ def calibrator_classes() -> tuple[type[RegressionCalibrator], ...]:
     >>> [kind.short_name for kind in calibrator_classes()]
     ['identity', 'std-scaling', 'variance-scaling', 'isotonic-quantiles', 'auto']
     """
-    return (Identity, StdScaling, VarianceScaling, IsotonicQuantiles, AutoVarianceCalibrator)
+    listing = list_calibrators("regression")
+    return tuple(listing[name] for name in listing)
 
 
-def by_short_name(name: str) -> type[RegressionCalibrator]:
+def get_calibrator(name: str) -> type[RegressionCalibrator]:
     """Return the regression calibrator of a short name, as used by ``--method``.
 
     Examples
     --------
-    >>> by_short_name("variance-scaling").__name__
+    >>> get_calibrator("variance-scaling").__name__
     'VarianceScaling'
     """
-    kinds = {kind.short_name: kind for kind in calibrator_classes()}
-    return kinds[check_names(name, tuple(kinds), "method", "by_short_name")]
+    return _get_calibrator(name, task="regression")
+
+
+def load(path: str | Path) -> RegressionCalibrator:
+    """Load a regression calibrator written by `save`: `calibrant.load`, which refuses other calibrators.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file. A changed file, a newer schema or a foreign file raises `FileError`.
+
+    Returns
+    -------
+    RegressionCalibrator
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> fitted = StdScaling().fit([0.0] * 4, [1.0] * 4, [2.0, -2.0, 2.0, -2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fitted.save(f"{folder}/cal.json")
+    ...     load(f"{folder}/cal.json").factor_
+    2.0
+    """
+    found: Any = _artifact.load(path)
+    if found.task != "regression":
+        raise FileError(f"{path} holds a calibrator of class probabilities. Hint: use calibrant.load.")
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_attribute(__name__, name, {"get_calibrator": "regression"}, {"by_short_name": "get_calibrator"})

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every measure
+from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
+from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
+from calibrant.core.options import check_type
 from calibrant.reporting.page import Report
+from calibrant.reporting.recalibration import apply_named, compare_methods_on
+from calibrant.reporting.regression import summarize_rows
 from calibrant.reporting.summary import summarize
 
-__all__ = ["Report", "report", "report_forecast", "summarize"]
+__all__ = ["Report", "report", "report_evidence", "report_forecast", "summarize"]
 
 
 def report(
@@ -21,7 +24,7 @@ def report(
     *,
     after: ArrayLike | None = None,
     calibrator: Any | None = None,
-    league: bool = True,
+    compare_methods: bool = True,
     by: Mapping[str, ArrayLike] | None = None,
     title: str = "Calibration report",
     source: str | None = None,
@@ -35,6 +38,7 @@ def report(
     n_resamples: int = 1000,
     rng: RNG = 0,
     output: str | Path | None = None,
+    league: bool | None = None,
 ) -> Report:
     """Write a report: verdict, interactive reliability diagram, table, repair, classes, slices, methods.
 
@@ -45,9 +49,9 @@ def report(
     after : array-like, optional
         Repaired probabilities of the same rows.
     calibrator : fitted calibrator, optional
-        Makes `after`, and says whether the map is injective.
-    league : bool, default True
-        Without `after` and `calibrator`: compare repairs by cross-validation on these rows.
+        Makes `after`, and says whether the map is one-to-one.
+    compare_methods : bool, default True
+        Without `after` and `calibrator`: compare methods of recalibration by cross-validation on these rows.
     by : mapping of str to array-like, optional
         Columns whose values make slices.
     title, source, command : str
@@ -56,6 +60,8 @@ def report(
         As in `calibrant.evaluate`.
     output : path, optional
         Where to write the page.
+    league
+        The name of `compare_methods` in version 0.1.
 
     Returns
     -------
@@ -67,11 +73,11 @@ def report(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.5, 1, 200)
-    >>> page = report(rng.random(200) < p, p, league=False, n_resamples=50)
+    >>> page = report(rng.random(200) < p, p, compare_methods=False, n_resamples=50)
     >>> page.html.startswith("<!doctype html>")
     True
     """
-    if pairs:
+    if check_flag(pairs, "pairs", "report"):
         forecast = check_pairs(y_true, y_proba, caller="report", sample_weight=sample_weight)
     else:
         forecast = check_forecast(
@@ -83,7 +89,15 @@ def report(
             space=space,
             normalize=normalize,
         )
-    columns = {name: to_array(values, name, "report") for name, values in (by or {}).items()}
+    for argument, value, kind in (
+        ("title", title, str),
+        ("source", source, str | None),
+        ("command", command, str | None),
+    ):
+        check_type(value, kind, argument, "report", "be text", "pass a sentence")
+    hint = "pass for example by={'site': sites}"
+    given = check_type({} if by is None else by, Mapping, "by", "report", "map names to columns", hint)
+    columns = {name: to_array(values, name, "report") for name, values in given.items()}
     repaired = None
     if after is not None:
         repaired = (
@@ -91,11 +105,11 @@ def report(
             if pairs
             else check_forecast(y_true, after, caller="report", sample_weight=sample_weight, classes=classes)
         )
-    page = report_forecast(
+    page = report_evidence(
         forecast,
         after=repaired,
         calibrator=calibrator,
-        league=league,
+        compare_methods=compare_methods if league is None else league,
         by=columns,
         title=title,
         source=source,
@@ -109,20 +123,40 @@ def report(
     return page
 
 
-def report_forecast(
-    forecast: Forecast,
+def report_evidence(
+    evidence: Any,
     *,
     after: Forecast | None = None,
     calibrator: Any | None = None,
-    league: bool = True,
+    compare_methods: bool = True,
+    league: bool | None = None,
     **settings: Any,
 ) -> Report:
-    """Write a report on checked predictions."""
-    from calibrant.reporting.repair import league_repair, named_repair
+    """Return the report on evidence: checked rows, a `Summary`, or the `Slices` of an engine.
 
+    Sections that a form cannot answer are left out: cells know no recalibration of single rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import Summary
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> page = report_evidence(Summary(2).update(rng.random(1000) < p, p), n_resamples=50)
+    >>> page.html.startswith("<!")
+    True
+    """
+    if hasattr(evidence, "sorted_parts"):
+        parts = (evidence.by, evidence.sorted_parts()) if evidence.by else None
+        return report_evidence(evidence.whole, parts=parts, **settings)
+    if evidence.task == "regression":
+        return Report(summarize_rows(evidence, **settings), kind="regression")
     repair: dict[str, Any] | None = None
     if calibrator is not None:
-        after, repair = named_repair(forecast, calibrator)
-    elif after is None and league and forecast.has_vectors:
-        repair = league_repair(forecast)
-    return Report(summarize(forecast, after=after, repair=repair, **settings))
+        after, repair = apply_named(evidence, calibrator)
+    elif after is None and (compare_methods if league is None else league) and getattr(evidence, "has_vectors", False):
+        repair = compare_methods_on(evidence)
+    return Report(summarize(evidence, after=after, repair=repair, **settings))
+
+
+report_forecast = report_evidence

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.core.edges import width_index
-from calibrant.core.inputs import Forecast
-from calibrant.core.tables import Pairs
-from calibrant.views import View
+from calibrant.core.tables import Pairs, sum_by, width_index
 
 GRID = 240
 #: Bin counts the slider offers: the divisors of the grid from 5 up to 60.
@@ -48,15 +45,10 @@ class ViewCells:
             "label": self.label,
             "cell": kept.tolist(),
             "w": [float(f"{v:.12g}") for v in self.w[kept]],
-            "s": [float(v) for v in self.ws[kept]],
+            "s": [float(f"{v:.14g}") for v in self.ws[kept]],
             "t": [float(f"{v:.12g}") for v in self.wt[kept]],
             "v": [float(f"{v:.6g}") for v in self.noise[kept]],
         }
-
-
-def view_cells(forecast: Forecast, view: View, label: str) -> ViewCells:
-    """Collect one view of a forecast."""
-    return pair_cells(view.pairs(forecast), view.name, label)
 
 
 def pair_cells(pairs: Pairs, name: str, label: str) -> ViewCells:
@@ -67,7 +59,7 @@ def pair_cells(pairs: Pairs, name: str, label: str) -> ViewCells:
     weight = np.ones(len(s)) if pairs.weight is None else pairs.weight
 
     def total(values: Floats) -> Floats:
-        return np.bincount(index, values, GRID)
+        return sum_by(index, values, GRID)
 
     return ViewCells(
         name,

@@ -1,123 +1,126 @@
-"""The four calibration graphs of Gupta et al. (2021), each a figure of its own; a repair is drawn over the original."""
+"""The added-up gap: claimed minus right, accumulated from least to most sure, inside the band of a calibrated model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.core.tables import Table
-from calibrant.reporting.svg import Axes, figure, nice_ticks, path, tag, text
+from calibrant.core.text import points
+from calibrant.reporting.labels import Board, Box, text_width
+from calibrant.reporting.svg import Axes, Markup, Picture, drawing, nice_ticks, path, tag, text
 
-_TICKS = (0.0, 0.5, 1.0)
+__all__ = ["Curves", "added_up"]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Cumulative share of rows, score and hits, with moving averages of score and frequency."""
+    """Cumulative fraction of rows, and score minus outcome added up over them."""
 
     fractile: Floats
-    score: Floats
-    hits: Floats
-    middle: Floats
-    local_score: Floats
-    local_frequency: Floats
-    #: Position of the largest distance between the cumulative curves, and its size: KS.
+    gap: Floats
+    #: Position of the largest distance from zero, and its size: KS.
     peak: int
     ks: float
 
     @classmethod
-    def of(cls, table: Table, windows: int = 40) -> Curves:
-        """Add up a table in the order of its scores; averages run over windows of equal mass."""
+    def of(cls, table: Table) -> Curves:
+        """Add up a table in the order of its scores."""
         total = table.total
-        fractile, score, hits = (
-            np.concatenate([[0.0], np.cumsum(values) / total]) for values in (table.w, table.ws, table.wt)
-        )
-        gap = np.abs(hits - score)
-        peak = int(gap.argmax())
-        bins = table.mass_bins(min(windows, max(2, round(total / 25))))
-        w = bins.w[0]
-        kept = w > 0
-        middle = (np.cumsum(w) - 0.5 * w)[kept] / total
-        local_score, local_frequency = bins.ws[0][kept] / w[kept], bins.wt[0][kept] / w[kept]
-        return cls(fractile, score, hits, middle, local_score, local_frequency, peak, float(gap[peak]))
+        fractile = np.concatenate([[0.0], np.cumsum(table.w) / total])
+        gap = np.concatenate([[0.0], np.cumsum(table.ws - table.wt) / total])
+        peak = int(np.abs(gap).argmax())
+        return cls(fractile, gap, peak, float(abs(gap[peak])))
 
     def thin(self, most: int = 200) -> Ints:
         """Return the points worth drawing, ends and peak among them."""
         n = len(self.fractile)
-        return np.union1d(np.linspace(0, n - 1, min(n, most)).astype(np.int64), [self.peak])
+        at = np.searchsorted(self.fractile, np.linspace(0.0, 1.0, min(n, most)))
+        return np.union1d(np.minimum(at, n - 1), [0, self.peak, n - 1])
 
 
-def _line(axes: Axes, x: Floats, y: Floats, class_: str) -> str:
-    return path(((axes.x(float(a)), axes.y(float(b))) for a, b in zip(x, y, strict=True)), class_=class_)
+def _points(value: float) -> str:
+    number = round(100 * value, 6)
+    return f"{number:+g}".replace("-", "−") if number else "0"
 
 
-def cumulative_graphs(table: Table, label: str, before: Table | None = None) -> list[str]:
-    """Return four figures: cumulative against fractile (large), warped, local against fractile, local against score."""
-    main = Curves.of(table)
-    layers = [(main, "")] if before is None else [(Curves.of(before), " before"), (main, "")]
-    return [_against_fractile(layers, label), _warped(layers, label), _local(layers, label), _by_score(layers, label)]
+def added_up(
+    layers: Sequence[tuple[str, str, Curves]], limit: float | None, ends: tuple[str, str], *, narrow: bool, title: str
+) -> Picture:
+    """Return the chart of the added-up gaps; `layers` are (kind, name, curves), `limit` the edge of the band.
 
-
-Layers = list[tuple[Curves, str]]
-
-
-def _against_fractile(layers: Layers, label: str) -> str:
-    main, _ = layers[-1]
-    top = max(max(float(c.score[-1]), float(c.hits[-1])) for c, _ in layers) or 1.0
-    axes = Axes(52, 14, 440, 340, (0, 1), (0, top))
-    ticks = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-    parts = [axes.frame(ticks, nice_ticks(0, top), "share of rows, least confident first, %", "added up, %")]
-    for curves, faint in layers:
+    The band holds the largest excursion of a calibrated model in 95 of 100 cases, so that a line that leaves it and a
+    p-value below 0.05 are the same thing.
+    """
+    width, height, left, right = (358, 320, 54, 10) if narrow else (1032, 380, 62, 12)
+    top, bottom = 16, height - 58
+    extreme = [0.0, *(float(v) for _, _, c in layers for v in (c.gap.min(), c.gap.max()))]
+    if limit is not None:
+        extreme += [-limit, limit]
+    low, high = min(extreme), max(extreme)
+    pad = 0.14 * (high - low) or 0.01
+    axes = Axes(left, top, width - left - right, bottom - top, (0.0, 1.0), (low - pad, high + pad))
+    body: list[str] = []
+    if limit is not None:
+        y0, y1 = axes.y(limit), axes.y(-limit)
+        body.append(tag("rect", x=left, y=y0, width=axes.width, height=y1 - y0, class_="ribbon"))
+    for value in nice_ticks(low - pad, high + pad, 4 if narrow else 6):
+        y = axes.y(value)
+        body.append(tag("path", d=f"M{left} {y:.1f}H{width - right}", class_="grid" if abs(value) > 1e-12 else "zero"))
+        body.append(text(_points(value), left - 7, y + 4, class_="tick", text_anchor="end"))
+    for kind, _, curves in layers:
         keep = curves.thin()
-        parts.append(_line(axes, curves.fractile[keep], curves.score[keep], "curve score" + faint))
-        parts.append(_line(axes, curves.fractile[keep], curves.hits[keep], "curve hits" + faint))
-    x, y1, y2 = (float(values[main.peak]) for values in (main.fractile, main.score, main.hits))
-    parts.append(tag("line", x1=axes.x(x), x2=axes.x(x), y1=axes.y(y1), y2=axes.y(y2), class_="largest"))
-    note = f"largest distance: KS {100 * main.ks:.2f} %"
-    parts.append(text(note, axes.left + axes.width - 10, axes.y(0) - 12, class_="mark", text_anchor="end"))
-    parts += [
-        _line(axes, np.array([0.04, 0.1]), np.array([0.95, 0.95]) * top, "curve score"),
-        text("what the model claims", axes.x(0.115), axes.y(0.95 * top) + 4, class_="tick"),
-        _line(axes, np.array([0.04, 0.1]), np.array([0.88, 0.88]) * top, "curve hits"),
-        text("what happened", axes.x(0.115), axes.y(0.88 * top) + 4, class_="tick"),
-    ]
-    description = "Scores and hits added up over the rows; where the curves part, the model is off."
-    return figure(510, 400, f"Cumulative graph: {label}", description, parts)
+        places = [
+            (axes.x(float(a)), axes.y(float(b))) for a, b in zip(curves.fractile[keep], curves.gap[keep], strict=True)
+        ]
+        body.append(path(places, class_=f"line thick {kind}"))
+    body += _labels(axes, layers, many=len(layers) > 1)
+    if limit is not None:
+        words = "Gray: 95% of calibrated models" if narrow else "95% of calibrated models stay inside the gray band"
+        body.append(text(words, width - right - 4, axes.y(-limit) + 15, class_="regsub halo", text_anchor="end"))
+    ticks = (0.0, 0.5, 1.0) if narrow else (0.0, 0.25, 0.5, 0.75, 1.0)
+    for value in ticks:
+        words = f"{100 * value:g}%"
+        if not narrow and value in (0.0, 1.0):
+            words += f" ({ends[int(value)]})"
+        anchor = "start" if value == 0 else "end" if value == 1 else "middle"
+        body.append(text(words, axes.x(value), bottom + 18, class_="tick", text_anchor=anchor))
+    label = "Fraction of predictions" if narrow else f"Fraction of predictions, {ends[0]} to {ends[1]}"
+    body.append(text(label, left + axes.width / 2, bottom + 40, class_="axis", text_anchor="middle"))
+    turned = f"translate(12,{(top + bottom) / 2:g}) rotate(-90)"
+    body.append(tag("text", "Added-up gap, points", class_="axis", text_anchor="middle", transform=turned))
+    desc = "; ".join(f"{name}: largest distance from zero {points(c.ks)} points" for _, name, c in layers)
+    return drawing(width, height, title, f"{desc}.", body, narrow=narrow)
 
 
-def _small(x: tuple[float, float], y: tuple[float, float]) -> Axes:
-    return Axes(46, 10, 190, 170, x, y)
-
-
-def _warped(layers: Layers, label: str) -> str:
-    top = max(max(float(c.score[-1]), float(c.hits[-1])) for c, _ in layers) or 1.0
-    axes = _small((0, top), (0, top))
-    ticks = nice_ticks(0, top, 3)
-    parts = [axes.frame(ticks, ticks, "claimed, added up, %", "happened, added up, %"), _diagonal(axes, top)]
-    for curves, faint in layers:
-        keep = curves.thin()
-        parts.append(_line(axes, curves.score[keep], curves.hits[keep], "curve hits" + faint))
-    return figure(250, 224, f"Cumulative hits against cumulative score: {label}", "Calibrated: the diagonal.", parts)
-
-
-def _local(layers: Layers, label: str) -> str:
-    axes = _small((0, 1), (0, 1))
-    parts = [axes.frame(_TICKS, _TICKS, "share of rows, %", "score, frequency, %")]
-    for curves, faint in layers:
-        parts.append(_line(axes, curves.middle, curves.local_score, "curve score" + faint))
-        parts.append(_line(axes, curves.middle, curves.local_frequency, "curve hits" + faint))
-    return figure(250, 224, f"Score and frequency against the share of rows: {label}", "Averages of windows.", parts)
-
-
-def _by_score(layers: Layers, label: str) -> str:
-    axes = _small((0, 1), (0, 1))
-    parts = [axes.frame(_TICKS, _TICKS, "score, %", "frequency, %"), _diagonal(axes, 1.0)]
-    for curves, faint in layers:
-        parts.append(_line(axes, curves.local_score, curves.local_frequency, "curve hits" + faint))
-    return figure(250, 224, f"Frequency against score: {label}", "Windows of rows; calibrated: the diagonal.", parts)
-
-
-def _diagonal(axes: Axes, top: float) -> str:
-    return tag("line", x1=axes.x(0), y1=axes.y(0), x2=axes.x(top), y2=axes.y(top), class_="diagonal")
+def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], *, many: bool) -> list[Markup]:
+    """Return one label per line, near its largest distance from zero, where no line runs through it."""
+    area = Box(axes.left, axes.top, axes.left + axes.width, axes.top + axes.height)
+    board = Board(area)
+    for _, _, curves in layers:
+        for fraction in np.linspace(0.0, 1.0, 150):
+            x, y = axes.x(float(fraction)), axes.y(float(np.interp(fraction, curves.fractile, curves.gap)))
+            board.take(x - 4, y - 2, x + 4, y + 2)
+    parts: list[Markup] = []
+    for kind, name, curves in layers:
+        words = f"{name}: {points(curves.ks)} points" if many else f"largest gap: {points(curves.ks)} points"
+        half, peak = text_width(words, strong=True) / 2, float(curves.fractile[curves.peak])
+        best: tuple[float, float, float, Box] | None = None
+        for fraction in (peak, 0.95, 0.8, 0.65, 0.5, 0.35, 0.2):
+            x, y = axes.x(fraction), axes.y(float(np.interp(fraction, curves.fractile, curves.gap)))
+            x = min(max(x, area.left + half + 4), area.right - half - 4)
+            for down in (y - 10, y + 20, y - 26, y + 36):
+                at = min(max(down, area.top + 12), area.bottom - 6)
+                box = Box(x - half, at - 12, x + half, at + 4)
+                side = (at > y) == (curves.gap[curves.peak] >= 0)
+                cost = 3 * sum(box.overlap(other) for other in board.taken) + 60 * abs(fraction - peak)
+                cost += 20 * side + abs(at - y)
+                if best is None or cost < best[0]:
+                    best = (cost, x, at, box)
+        if best is not None:
+            board.taken.append(best[3])
+            parts.append(text(words, best[1], best[2], class_=f"call {kind} strong", text_anchor="middle"))
+    return parts

@@ -1,79 +1,287 @@
-"""The chart of a watch: evidence against calibration day by day, and the day's errors."""
+"""The page of a monitor: evidence against calibration day by day, what was claimed, and what happened."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from calibrant.engines.monitor import MonitorReport
+from calibrant.core.moments import wilson
+from calibrant.core.row_evidence import digest
+from calibrant.core.text import count, percent, points, pvalue_phrase
+from calibrant.monitoring.days import MonitorReport
+from calibrant.reporting.content import day_in_words
+from calibrant.reporting.downloads import Download
+from calibrant.reporting.glossary import monitor_glossary, provenance
 from calibrant.reporting.page import Report
 from calibrant.reporting.summary import method_note
-from calibrant.reporting.svg import Axes, figure, nice_ticks, path, percent, plain, tag, text
+from calibrant.reporting.svg import Axes, Picture, drawing, nice_ticks, path, tag, text
+from calibrant.reporting.words import Language, tile
 
-_WIDTH, _HEIGHT = 540, 250
+__all__ = ["report_monitor"]
+
+_CONVENTIONS = "The e-value multiplies day by day; by Ville's inequality it may be looked at every day."
+#: Days listed on the page; the files hold all.
+_SHOWN = 31
+_COLUMNS = ("name", "n", "accuracy", "confidence", "ks", "log_evalue")
 
 
-def report_monitor(report: MonitorReport, *, title: str = "Calibration watch") -> Report:
-    """Return a page with the course of the watch; the numbers are those of `report`."""
+def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor") -> Report:
+    """Return a page with the history of the monitor; the numbers are those of `report`."""
     state = f"Alarm since {report.since}: calibration has broken." if report.alarm else "No alarm."
-    promise = (
-        f"A model calibrated within {100 * report.tolerance:g} points ever raises an alarm with probability "
-        f"at most {100 * report.false_alarm_rate:g} %."
-    )
+    calm = f"model calibrated within {100 * report.tolerance:g} points" if report.tolerance else "calibrated model"
+    kept = f"A {calm} {report.promise.replace('raises it', 'raises an alarm')}"
+    promise = f"{kept}; {report.assumption}."
+    date = dt.datetime.now(dt.UTC).date().isoformat()
     summary: dict[str, Any] = {
         "title": title,
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "date": date,
         "source": None,
         "headline": f"{report.days} days, the latest {report.name}",
         "verdict": f"{state} {promise}",
-        "evidence": evidence_chart(report),
-        "errors": error_chart(report),
+        "evidence": [evidence_chart(report, narrow=narrow) for narrow in (False, True)],
+        "errors": error_charts(report),
         "days": list(report.history),
-        "window": None if report.window is None else str(report.window),
+        "latest_days": [_row(day) for day in list(report.history)[::-1][:_SHOWN]],
+        "window": _window(report),
         "method": method_note(
-            [np.array([day["log_evalue"] for day in report.history])],
-            0,
-            0,
-            None,
-            "The e-value multiplies day by day; by Ville's inequality it may be looked at every day.",
+            digest(np.array([day["log_evalue"] for day in report.history])), 0, 0, None, _CONVENTIONS
         ),
     }
+    summary["page"] = _page(report, date, (f"{kept}.", promise), summary["method"], drawn=bool(summary["errors"]))
     return Report(summary, "monitor")
 
 
-def _frame(low: float, high: float, days: int, y_label: str, *, share: bool) -> tuple[Axes, list[str]]:
-    axes = Axes(52, 12, 470, 190, (0, max(days - 1, 1)), (low, high))
-    frame = axes.frame([], nice_ticks(low, high), "days of the watch", y_label, write=percent if share else plain)
-    return axes, [frame]
+def _row(day: dict[str, Any]) -> dict[str, Any]:
+    """Return a day with what its row of the table shows besides."""
+    right = day.get("accuracy")
+    ends = None if right is None else " to ".join(percent(float(e), 1) for e in wilson(right, max(day["n"], 1), 0.95))
+    return {**day, "odds": _evidence(float(day["log_evalue"])), "ends": ends}
 
 
-def evidence_chart(report: MonitorReport) -> str:
+def _window(report: MonitorReport) -> str | None:
+    """Return what the latest days show beside those before them, as one sentence."""
+    window = report.window
+    if window is None:
+        return None
+    return (
+        f"From the {len(window.reference)} days before to the last {len(window.current)} days calibration moved by "
+        f"{points(window.ks)} points ({pvalue_phrase(window.ks_pvalue)})."
+    )
+
+
+def _page(
+    report: MonitorReport, date: str, promises: tuple[str, str], method: dict[str, Any], *, drawn: bool
+) -> dict[str, Any]:
+    total = sum(int(day["n"]) for day in report.history)
+    latest = report.history[-1]
+    known = latest.get("accuracy") is not None and latest.get("confidence") is not None
+    headline = "Calibration has broken" if report.alarm else "No alarm so far"
+    kept, promise = promises
+    latest_day = (
+        f"On {report.name} the model claims to be right {percent(latest['confidence'], 1)} of the time and is right "
+        f"{percent(latest['accuracy'], 1)} of the time. "
+        if known
+        else ""
+    )
+    lead = latest_day + (
+        f"Its claims have not matched what happens since {report.since}. {kept}"
+        if report.alarm
+        else f"In {count(report.days)} days its claims have not left what happens by more than chance allows. {kept}"
+    )
+    todo = (
+        (
+            "Recalibrate, then restart",
+            "Fit a new calibrator on recent labeled rows; start the monitor again with --restart.",
+        )
+        if report.alarm
+        else ("Keep monitoring", "Add the next day: calibrant monitor STORE FILE.")
+    )
+    seen = f"{count(total)} predictions in all; the latest day is {report.name}."
+    odds, line = _evidence(report.log_evalue), f"Alarm at {_evidence(report.log_threshold)} to 1."
+    tiles = [
+        tile("Days monitored", [count(report.days)], "", seen, plain=True),
+        tile("Evidence against calibration", [odds], "to 1", line),
+    ]
+    language = Language()
+    if known:
+        low, high = (latest["confidence"] - float(end) for end in wilson(latest["accuracy"], latest["n"], 0.95)[::-1])
+        ends = f"Between {language.signed(low)} and {language.signed(high)} points (95% interval)"
+        gap = language.signed(latest["confidence"] - latest["accuracy"])
+        tiles.append(tile("Gap on the latest day", [gap], "points", f"{ends}; {count(latest['n'])} predictions."))
+    if report.run_length is None:
+        rate, unit = f"{100 * report.false_alarm_rate:g}%", ""
+        foot = "At most, over the whole life of the monitor, however often one looks."
+    else:
+        rate, unit = "1", f"in {count(report.run_length)} days"
+        foot = "On average at most, however often one looks."
+    tiles.append(tile("False alarms", [rate], unit, foot, plain=True))
+    links = [
+        ("diagram", "Evidence"),
+        *([("errors", "Claims")] if drawn else []),
+        ("days", "Days"),
+        ("read", "How to read"),
+    ]
+    above = sum(float(day["log_evalue"]) >= report.log_threshold for day in report.history)
+    alarms = f"{count(above)} of {count(report.days)} days" if above else "No day"
+    return {
+        "headline": headline,
+        "lead": lead,
+        "kick": f"{count(report.days)} days · {count(total)} predictions · {day_in_words(date)}",
+        "date": day_in_words(date),
+        "states": [
+            {
+                "kind": "before",
+                "label": f"After {report.name}",
+                "glyph": "✕" if report.alarm else "○",
+                "words": f"Alarm since {report.since}" if report.alarm else "No alarm",
+                "line": _window(report) or "Too few days to compare the latest with those before.",
+            }
+        ],
+        "todo": {"words": todo[0], "line": todo[1]},
+        "tiles": tiles,
+        "contents": [*links, ("method", "Methods and data")],
+        "diagram": {
+            "title": f"The evidence crossed the alarm line on {report.since}"
+            if report.alarm
+            else "The evidence stays below the alarm line",
+            "sub": "What a bet of 1 against calibration has grown to, day by day. It does not grow on average while "
+            "the model is calibrated, and it grows when outcomes contradict the claims. Above the line: alarm.",
+        },
+        "errors": {
+            "title": language.amount(latest["confidence"] - latest["accuracy"]).replace(
+                "Claims", "The model now claims"
+            )
+            if known
+            else "",
+            "sub": "Average confidence, and the fraction that was right with its 95% interval, day by day.",
+        },
+        "days": {
+            "title": f"{alarms} {'lies' if above < 2 else 'lie'} above the alarm line",
+            "sub": f"The latest {_SHOWN} of {count(report.days)} days; the files hold all."
+            if report.days > _SHOWN
+            else "",
+        },
+        "download": Download.of("days", _COLUMNS, [[day.get(name) for name in _COLUMNS] for day in report.history]),
+        "read": monitor_glossary(),
+        "provenance": provenance(
+            method,
+            data=f"{count(report.days)} days, {count(total)} rows, kept as counts by score",
+            repair=None,
+            rows=[("Alarm", promise)],
+            limits="Why calibration moved, and on whom: evaluate the latest days by group.",
+            level="95",
+        ),
+    }
+
+
+def _evidence(log_value: float) -> str:
+    """Return an e-value as odds a reader takes in."""
+    if log_value > math.log(1e6):
+        return "> 10⁶"
+    value = math.exp(log_value)
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
+
+
+def _frame(
+    low: float, high: float, names: Sequence[str], y_label: str, *, narrow: bool, share: bool
+) -> tuple[Axes, list[str], int, int]:
+    width, height = (358, 300) if narrow else (1032, 320)
+    left = 56
+    axes = Axes(left, 16, width - left - 12, height - 74, (0.0, float(max(len(names) - 1, 1))), (low, high))
+    bottom = axes.top + axes.height
+    parts: list[str] = []
+    tens = math.log(10)
+    ticks = (
+        nice_ticks(low, high, 5) if share else [tens * k for k in nice_ticks(low / tens, high / tens, 5) if k % 1 == 0]
+    )
+    for value in ticks:
+        y = axes.y(value)
+        words = f"{100 * value:.4g}%" if share else _power(round(value / tens))
+        parts.append(tag("path", d=f"M{left} {y:.1f}h{axes.width:g}", class_="grid"))
+        parts.append(text(words, left - 7, y + 4, class_="tick", text_anchor="end"))
+    last = len(names) - 1
+    step = max(last, 1) if narrow else max(1, math.ceil(last / 7))  # from the latest day back, evenly
+    for i in range(last, -1, -step):
+        anchor = "middle" if 0 < i < last else "start" if i == 0 else "end"
+        parts.append(text(_short(names[i]), axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
+    middle = axes.top + axes.height / 2
+    turned = f"translate(12,{middle:g}) rotate(-90)"
+    parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform=turned))
+    parts.append(text("Day", left + axes.width / 2, bottom + 38, class_="axis", text_anchor="middle"))
+    return axes, parts, width, height
+
+
+def _power(k: int) -> str:
+    """Return ten to a whole power as odds: ``1``, ``100``, ``10⁶``, ``1/100``."""
+    if abs(k) <= 3:
+        return f"{10**k:,}" if k >= 0 else f"1/{10**-k:,}"
+    return "10" + str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 12 else f"{name[:11]}…"
+
+
+def evidence_chart(report: MonitorReport, *, narrow: bool = False) -> Picture:
     """Return the log e-value against the alarm line."""
     values = [float(day["log_evalue"]) for day in report.history]
+    names = [str(day["name"]) for day in report.history]
     limit = report.log_threshold
-    axes, parts = _frame(min(0.0, *values), max([limit, *values]) * 1.08, len(values), "log e-value", share=False)
+    high = max([limit, *values]) * 1.12
+    axes, parts, width, height = _frame(
+        min(0.0, *values) - 0.05 * high, high, names, "What the bet is worth", narrow=narrow, share=False
+    )
     y = axes.y(limit)
-    parts.append(tag("line", x1=axes.left, x2=axes.left + axes.width, y1=y, y2=y, class_="largest"))
-    parts.append(text("alarm", axes.left + 6, y - 4, class_="note"))
-    parts.append(path([(axes.x(i), axes.y(value)) for i, value in enumerate(values)], class_="curve hits"))
+    parts.append(tag("path", d=f"M{axes.left:g} {y:.1f}h{axes.width:g}", class_="alarm"))
+    parts.append(text(f"alarm line: {_evidence(limit)} to 1", axes.left + 6, y - 6, class_="region halo"))
+    parts.append(path([(axes.x(i), axes.y(value)) for i, value in enumerate(values)], class_="line thick ink"))
     for i, value in enumerate(values):
-        label = tag("title", f"{report.history[i]['name']}: log e-value {value:.2f}")
-        parts.append(tag("circle", label, cx=axes.x(i), cy=axes.y(value), r=3.5, class_="dot under"))
-    return figure(_WIDTH, _HEIGHT, "Evidence against calibration", "Log e-value by day, with the alarm line.", parts)
+        label = tag("title", f"{names[i]}: {_evidence(value)} to 1")
+        kind = "before" if value >= limit else "ink"
+        parts.append(tag("circle", label, cx=axes.x(i), cy=axes.y(value), r=4.5, class_=f"dot {kind}"))
+    desc = (
+        f"Worth of a bet of 1 against calibration by day, with the alarm line at {_evidence(limit)}; the latest is "
+        f"{_evidence(values[-1])}."
+    )
+    return drawing(width, height, "Evidence against calibration", desc, parts, narrow=narrow)
 
 
-def error_chart(report: MonitorReport) -> str:
-    """Return mean confidence (dashed) and accuracy (solid) by day."""
+def error_charts(report: MonitorReport) -> list[Picture]:
+    """Return mean confidence and accuracy by day, for a desk and for a phone; nothing where days do not have them."""
     days = [day for day in report.history if day.get("accuracy") is not None and day.get("confidence") is not None]
-    if not days:
-        return ""
-    low = min(min(day["accuracy"], day["confidence"]) for day in days)
-    high = max(max(day["accuracy"], day["confidence"]) for day in days)
-    pad = 0.1 * (high - low) or 0.01
-    axes, parts = _frame(low - pad, high + pad, len(days), "accuracy and confidence, %", share=True)
-    for key, kind in (("confidence", "score"), ("accuracy", "hits")):
-        points = [(axes.x(i), axes.y(day[key])) for i, day in enumerate(days)]
-        parts.append(path(points, class_=f"curve {kind}"))
-    return figure(_WIDTH, _HEIGHT, "Accuracy against confidence", "Mean confidence dashed, accuracy solid.", parts)
+    return [_error_chart(days, narrow=narrow) for narrow in (False, True)] if days else []
+
+
+def _error_chart(days: Sequence[dict[str, Any]], *, narrow: bool) -> Picture:
+    ends = [tuple(float(end) for end in wilson(day["accuracy"], max(day["n"], 1), 0.95)) for day in days]
+    low = min(min(least, day["confidence"]) for (least, _), day in zip(ends, days, strict=True))
+    high = max(max(most, day["confidence"]) for (_, most), day in zip(ends, days, strict=True))
+    pad = 0.16 * (high - low) or 0.01
+    names = [str(day["name"]) for day in days]
+    axes, parts, width, height = _frame(low - pad, high + pad, names, "Claimed and right", narrow=narrow, share=True)
+    for i, (least, most) in enumerate(ends):
+        parts.append(tag("path", d=f"M{axes.x(i):.1f} {axes.y(least):.1f}V{axes.y(most):.1f}", class_="whisk ink"))
+    for key, kind in (("confidence", "line thick before"), ("accuracy", "line thick ink")):
+        parts.append(path([(axes.x(i), axes.y(day[key])) for i, day in enumerate(days)], class_=kind))
+    over = days[-1]["confidence"] >= days[-1]["accuracy"]
+    right = axes.left + axes.width - 4
+    for key, words, class_, up in (
+        ("confidence", "Claims to be right", "call before strong", over),
+        ("accuracy", "Right", "strong halo", not over),
+    ):
+        near = range(len(days) - max(1, len(days) // (2 if narrow else 5)), len(days))
+        reach = [days[i][key] if key == "confidence" else ends[i][up] for i in near]  # clear of line and whiskers
+        y = axes.y(max(reach) if up else min(reach))
+        parts.append(text(words, right, y - 10 if up else y + 20, class_=class_, text_anchor="end"))
+    return drawing(
+        width,
+        height,
+        "Accuracy against confidence",
+        "Mean confidence dashed, accuracy solid with 95% intervals, by day.",
+        parts,
+        narrow=narrow,
+    )

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from calibrant.core.atomic import write_text
+from calibrant.core.options import check_path
+from calibrant.core.text import count, pvalue
+from calibrant.core.text import table as text_table
+from calibrant.inference import wording
 from calibrant.reporting.cells import ViewCells
+from calibrant.reporting.svg import Picture
+from calibrant.reporting.words import in_sample_page
 
-#: Entries of a summary that hold SVG: pages show them, `to_dict` leaves them out.
-PICTURES = ("reliability", "ks", "chart", "spark", "bullet", "pit", "variance")
+#: The key of what only the page needs; JSON leaves it out.
+PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,13 @@ class Report:
     def html(self) -> str:
         """The whole page in one string; it fetches nothing."""
         template = _environment().get_template(f"{self.kind}.html.j2")
+        script = _asset("report.js")
         return template.render(
-            **self.summary, style=_asset("style.css"), script=_asset("report.js"), data=self._embedded()
+            **self._shown(),
+            style=_asset("style.css") + _asset("page.css"),
+            script=script,
+            policy=_policy(script),
+            data=self._embedded(),
         )
 
     @property
@@ -44,27 +56,38 @@ class Report:
     def text(self) -> str:
         """The same content for a terminal: verdict first, then the table."""
         summary = self.summary
-        heads = ("measure", "value", "if calibrated", "p-value", f"{summary['level']} % interval", "estimates")
+        heads = wording.heads(wording.HEADERS, float(summary["level"]) / 100)
         keys = ("name", "value", "null", "pvalue", "interval", "meaning")
-        rows = [heads, *(tuple(row[key] for key in keys) for row in summary["measures"])]
-        sizes = [max(len(row[i]) for row in rows) for i in range(len(heads))]
-        table = ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows]
+        table = text_table([heads, *(tuple(row[key] for key in keys) for row in summary["measures"])])
         comparison, repair = summary.get("comparison"), summary.get("repair")
-        told = [summary["headline"], *table, f"Verdict: {summary['verdict']}"]
-        told += [comparison["verdict"]] if comparison else [summary["next"]] if "next" in summary else []
-        told += [repair["sentence"]] if repair and repair.get("reason") else []
-        return "\n".join([summary["title"], *told, *([summary["size"]["text"]] if "size" in summary else [])])
+        lines = [summary["title"], summary["headline"], *table, f"Verdict: {summary['verdict']}"]
+        lines += [comparison["verdict"]] if comparison else [summary["next"]] if "next" in summary else []
+        lines += [repair["sentence"]] if repair and repair.get("reason") else []
+        return "\n".join([*lines, *([summary["size"]["text"]] if "size" in summary else [])])
+
+    def __str__(self) -> str:
+        return self.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and sentences as plain values."""
-        return {key: _plain(value) for key, value in self.summary.items() if key not in PICTURES}
+        document: dict[str, Any] = _plain(self.summary)
+        return document
 
     def save(self, path: str | Path) -> Path:
-        """Write the page aside and rename it, so that no half-written file is ever seen."""
-        return write_text(Path(path), self.html)
+        """Write the page to a temporary file and rename it, so that no half-written file is ever seen."""
+        write_text(check_path(path, "output", "report"), self.html)
+        return Path(path)
 
     def _repr_html_(self) -> str:
-        return _environment().get_template("notebook.html.j2").render(**self.summary, style=_asset("style.css"))
+        return _environment().get_template("notebook.html.j2").render(**self._shown(), style=_asset("style.css"))
+
+    def _shown(self) -> dict[str, Any]:
+        """Return what the page shows: in-sample, nothing that the numbers would seem to prove."""
+        if "in_sample" not in self.summary:
+            return self.summary
+        comparison = self.summary.get("comparison")
+        sentence = str(comparison["verdict"] if comparison else self.summary["verdict"])
+        return self.summary | {PAGE: in_sample_page(self.summary[PAGE], sentence)}
 
     def _embedded(self) -> str:
         """Cells for the script; `<` is escaped so that no content can close the element."""
@@ -74,22 +97,6 @@ class Report:
             "bins": self.summary.get("bin_counts", []),
         }
         return json.dumps(payload, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def write_text(path: Path, content: str) -> Path:
-    """Write text aside and rename it into place."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(aside).chmod(0o644)
-        os.replace(aside, path)  # noqa: PTH105 -- the atomic rename on every system
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-    return path
 
 
 @cache
@@ -109,31 +116,47 @@ def _environment() -> Any:
     environment.filters["short"] = lambda value: f"{value:.6g}"
     environment.filters["signed"] = lambda value, digits: f"{100 * value:+.{digits}f}".replace("-", "−")
     environment.filters["pct"] = lambda value, digits=1: f"{100 * value:.{digits}f}"
-    environment.filters["count"] = lambda value: f"{value:,}".replace(",", " ")
+    environment.filters["count"] = count
+    environment.filters["pvalue"] = pvalue
     return environment
 
 
 def _unbroken(value: object) -> str:
     """Keep numbers and their units on one line."""
     text = re.sub(r"(?<=\d) (?=%|points|\d{3}\b)", "\u00a0", str(value))
+    text = re.sub(r"\bp ([<=]) (?=\d)", "p\u00a0\\1\u00a0", text)
     return re.sub(r" ?± ?", "\u00a0±\u00a0", text)
 
 
 def _markdown(value: object) -> str:
-    """Escape what would start HTML or end a table cell."""
+    """Escape what would start HTML, code, emphasis, a link or a picture, or end a table cell or a line."""
     text = str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace("|", "\\|").replace("\n", " ")
+    return " ".join(re.sub(r"([\\`*\[\]|])", r"\\\1", text).splitlines())
+
+
+def _policy(script: str) -> str:
+    """Return the content security policy: nothing is fetched, and our one script alone may run, known by its hash."""
+    checksum = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"style-src 'unsafe-inline'; script-src 'sha256-{checksum}'; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _asset(name: str) -> str:
     return (files("calibrant.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
+def _is_picture(value: Any) -> bool:
+    """Whether a value is a figure or a list of figures."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(item, Picture) for item in value)
+    return isinstance(value, Picture)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, ViewCells):
         return value.to_json()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if key not in PICTURES}
+        return {key: _plain(item) for key, item in value.items() if key != PAGE and not _is_picture(item)}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

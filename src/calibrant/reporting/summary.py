@@ -1,31 +1,41 @@
-"""Everything a report says, as one plain dictionary: numbers, sentences, figures."""
+"""Everything a report on class probabilities says, as one plain dictionary: numbers, sentences, figures.
+
+It works on evidence, so rows and cells give one content; what a form cannot answer is left out.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import inspect
-import re
+import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from calibrant._typing import RNG, Array, ArrayLike
-from calibrant.core.declare import Measure, lookup
-from calibrant.core.inputs import Forecast
+from calibrant import __version__
+from calibrant._typing import RNG, Array
+from calibrant.core.declare import lookup
 from calibrant.core.results import Result
-from calibrant.core.tables import Table, value_table
-from calibrant.errors import input_error
+from calibrant.core.text import count, percent, points
+from calibrant.errors import InputError, UndefinedWarning
+from calibrant.estimators import Binned, CalibrationError
 from calibrant.inference import wording
-from calibrant.inference.bias import _bias
-from calibrant.inference.comparison import compare_forecasts
-from calibrant.inference.evaluation import Evaluation, evaluate_forecast
-from calibrant.inference.multiplicity import holm
+from calibrant.inference.bias import noise_of
+from calibrant.inference.comparison import compare_evidence
+from calibrant.inference.evaluation import Evaluation, evaluate_evidence
+from calibrant.inference.facts import judged
+from calibrant.inference.slices import Slice, evaluate_parts, split, split_column, with_groups
+from calibrant.inference.verdict import TOLERANCE, rates, signed
 from calibrant.reporting import figures
-from calibrant.reporting.cells import BIN_COUNTS, GRID, ViewCells, view_cells
-from calibrant.reporting.cumulative import cumulative_graphs
-from calibrant.views import ClassK, Classwise, TopLabel, WithinTopR
+from calibrant.reporting.cells import BIN_COUNTS, GRID, ViewCells, pair_cells
+from calibrant.reporting.content import State, class_page, day_in_words
+from calibrant.reporting.glossary import provenance
+from calibrant.reporting.recalibration import without_contradiction
+from calibrant.reporting.scoreboard import explain_metric
+from calibrant.views import ClassK, Classwise, TopLabel, View, WithinTopR
+
+__all__ = ["Parts", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
@@ -35,82 +45,185 @@ CONVENTIONS = (
     "Bins are (lo, hi], the first closed; ties of the top label go to the lowest index; sums are float64. "
     "'If calibrated' draws labels from the forecasts themselves."
 )
+#: Parts of a column: its name, and evidence by value.
+Parts = Mapping[tuple[Any, ...], Any]
+
+
+def frame(
+    evaluation: Evaluation,
+    evidence: Any,
+    *,
+    title: str,
+    source: str | None,
+    command: str | None,
+    n_resamples: int,
+    rng: RNG,
+    conventions: str,
+) -> dict[str, Any]:
+    """Return what the report of every task has: title, verdict, table, and how the numbers were made."""
+    verdict = evaluation.verdict
+    return {
+        "title": title,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "source": source,
+        "headline": evaluation.headline,
+        "verdict": str(verdict),
+        "judgment": verdict.to_dict(),
+        "next": wording.next_step(verdict),
+        "evaluation": evaluation.to_dict(),
+        "measures": metric_rows(evaluation),
+        "level": f"{100 * evaluation.level:g}",
+        "method": method_note(evidence.checksum(), n_resamples, rng, command, conventions),
+    }
 
 
 def summarize(
-    forecast: Forecast,
+    evidence: Any,
     *,
-    after: Forecast | None = None,
+    after: Any = None,
     repair: Mapping[str, Any] | None = None,
     by: Mapping[str, Array] | None = None,
+    parts: tuple[Sequence[str], Parts] | None = None,
     title: str = "Calibration report",
     source: str | None = None,
     command: str | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
+    tolerance: float = TOLERANCE,
     rng: RNG = 0,
+    groups: Array | None = None,
 ) -> dict[str, Any]:
     """Return the content of a report as a plain dictionary.
 
-    `after` is the repaired forecast of the same rows; `repair` describes how it came about (name, injective,
-    league rows, reason, command).
+    `after` is the recalibrated forecast of these rows and `repair` how it came about; `by` holds columns whose values
+    make slices, `parts` slices made before (cells from an engine). The rest is as in `calibrant.report`.
     """
-    evaluation = evaluate_forecast(forecast, level=level, n_resamples=n_resamples, rng=rng)
-    classes = _class_rows(forecast)
+    settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
+    risk = evidence.task == "classes" and not judged(evidence).top_label_only
+    evaluation = _evaluated(evidence, groups=groups, risk=risk, **settings)
+    slices = slices_of(evidence, by or {}, parts, settings, groups)
+    evaluation = with_groups(evaluation, slices)
+    repair = without_contradiction(repair, evaluation.verdict)
+    states = [State("before", evidence, evaluation, slices)]
+    comparison = None
+    if after is not None:
+        kept = bool((repair or {}).get("injective"))
+        comparison = compare_evidence(evidence, after, injective=kept, level=level, groups=groups)
+        repaired = _evaluated(after, groups=groups, risk=risk, **settings)
+        again = slices_of(after, by or {}, None, settings, groups)
+        states.append(State("after", after, with_groups(repaired, again), again))
+    classes = _class_rows(evidence)
+    views, after_views = _views(evidence, classes), [] if after is None else _views(after, classes)
     summary: dict[str, Any] = {
-        "title": title,
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "source": source,
-        "headline": wording.headline(evaluation),
+        **frame(
+            evaluation,
+            evidence,
+            title=title,
+            source=source,
+            command=command,
+            n_resamples=n_resamples,
+            rng=rng,
+            conventions=CONVENTIONS,
+        ),
         "facts": _facts(evaluation),
-        "verdict": evaluation.verdict,
-        "next": wording.next_step(evaluation),
-        "evaluation": evaluation.to_dict(),
-        "measures": [_measure_row(result) for result in evaluation.results],
-        "level": f"{100 * level:g}",
-        "views": _views(forecast, classes),
-        "views_after": [] if after is None else _views(after, classes),
+        "views": views,
+        "views_after": after_views,
         "bin_counts": list(BIN_COUNTS),
-        "ks": _cumulative(forecast, after),
         "classes": classes,
         "digits": 2 if len(classes) <= 100 else 3,
         "classes_drawn": sum(row["drawn"] for row in classes),
-        "slices": _slices(forecast, by, n_resamples, rng),
-        "size": _size_note(forecast, evaluation),
+        "slices": _slice_rows(slices),
+        "size": _size_note(evidence, evaluation),
         "comparison": None,
         "repair": dict(repair) if repair else None,
-        "method": method_note((forecast.codes, forecast.top_score), n_resamples, rng, command, CONVENTIONS),
+        "pickers": _pickers(views, classes),
+        "reliability": figures.reliability((after_views or views)[0], 15, views[0] if after_views else None),
     }
-    summary["pickers"] = _pickers(summary["views"], classes)
-    first, repaired = summary["views"][0], summary["views_after"][0] if after is not None else None
-    summary["reliability"] = figures.reliability(repaired or first, 15, first if repaired else None)
-    if after is not None:
-        names = None if forecast.has_vectors else ["brier@top-1", "ece", "ks", "mmce"]  # what pairs can tell
-        injective = bool((repair or {}).get("injective"))
-        comparison = compare_forecasts(forecast, after, measures=names, injective=injective, level=level)
+    if comparison is not None:
         summary["comparison"] = {
             "verdict": comparison.verdict,
-            "rows": [list(wording.comparison_cells(result)) for result in comparison.results],
+            "rows": [list(wording.comparison_cells(result, comparison.task)) for result in comparison.results],
             "json": comparison.to_dict(),
         }
-    if summary["repair"] and summary["repair"].get("league"):
-        summary["repair"]["chart"] = figures.league_chart(summary["repair"]["league"])
+        summary["after"] = {"judgment": states[1].evaluation.verdict.to_dict(), **states[1].evaluation.to_dict()}
+    page = class_page(
+        states,
+        repair=repair,
+        comparison=comparison,
+        level=level,
+        n_resamples=n_resamples,
+        rng=rng,
+        date=summary["date"],
+    )
+    if page["classes"] is not None:
+        summary["class_gaps"] = [_gap_record(row) for row in page["classes"]["all_rows"]]
+    if page["decisions"] is not None:
+        table = page["decisions"]["download"]
+        summary["decisions"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    summary["page"] = page | {
+        "date": day_in_words(summary["date"]),
+        "commands": (repair or {}).get("command"),
+        "provenance": provenance(
+            summary["method"],
+            data=_data_line(evidence, source),
+            repair=repair if after is not None else None,
+            rows=[
+                ("Intervals", _INTERVALS),
+                ("Many comparisons", "Verdicts on classes and groups are corrected for their number, at 5%."),
+                ("Groups in the diagram", page["diagram"]["steps"]),
+            ],
+            limits=_LIMITS,
+            level=f"{100 * level:g}",
+        ),
+    }
     return summary
 
 
-def _measure_row(result: Result) -> dict[str, Any]:
-    measure = lookup(result.name.partition("@")[0])
-    name, value, null, pvalue, interval, meaning = wording.cells(result)
+def _evaluated(evidence: Any, **settings: Any) -> Evaluation:
+    """Evaluate; a slope that cannot be known is a dash on the page, not a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "outcomes are all alike", UndefinedWarning)
+        return evaluate_evidence(evidence, **settings)
+
+
+_INTERVALS = (
+    "{level}%. Fractions: Wilson. Gap: interval of a mean, corrected for skewness; of a class: Wilson around its mean "
+    "claim. Changes of scores: paired."
+)
+_LIMITS = (
+    "How the model behaves on data unlike these rows, or later in time. Calibration says nothing about fairness or "
+    "about why a prediction is wrong."
+)
+
+
+def _data_line(evidence: Any, source: str | None) -> str:
+    what = f"{count(evidence.n_classes)} classes" if evidence.n_classes else "top-label pairs"
+    weights = "weighted" if evidence.weighted else "unweighted"
+    return f"{source + ': ' if source else ''}{count(evidence.n)} rows, {what}, {weights}"
+
+
+def _gap_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the gap of one class as plain values."""
+    return {key: row[key] for key in ("index", "name", "n", "rate", "gaps", "low", "high", "verdict")}
+
+
+def metric_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the rows of the table: cells, words behind a click, and a small chart."""
+    return [_metric_row(result, evaluation.task) for result in evaluation.results]
+
+
+def _metric_row(result: Result, task: str) -> dict[str, Any]:
+    metric = lookup(result.name.partition("@")[0], task=task)
+    name, value, null, pvalue, interval, meaning = wording.cells(result, task)
     return {
         "name": name,
-        "title": measure.title,
+        "title": metric.title,
         "value": value,
         "null": null,
         "pvalue": pvalue,
         "interval": interval,
         "meaning": meaning,
-        "explained": _explain(measure),
-        "bullet": figures.bullet(result.value, result.null_mean, result.null_std),
+        "explained": explain_metric(metric, result),
     }
 
 
@@ -119,74 +232,54 @@ def _pickers(views: Sequence[ViewCells], classes: Sequence[Mapping[str, Any]]) -
     names = {f"class-{row['index']}": row["name"] for row in classes}
     entries = list(enumerate(views))
     return {
-        "views": [(i, view.label) for i, view in entries if view.name not in names],
+        "views": [(i, view.label) for i, view in entries if view.name not in names or i == 0],
         "classes": [(i, names[view.name]) for i, view in entries if view.name in names],
     }
-
-
-def _top_table(forecast: Forecast) -> Table:
-    """Return the exact table of the top label; the measures made it already."""
-    view = TopLabel()
-    table: Table = forecast.keep(("values", view), lambda: value_table(view.pairs(forecast)))
-    return table
-
-
-def _cumulative(forecast: Forecast, after: Forecast | None) -> list[str]:
-    table = _top_table(forecast)
-    return cumulative_graphs(table, "top label") if after is None else cumulative_graphs(
-        _top_table(after), "top label", before=table
-    )
 
 
 def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     """Return the few numbers that stand beside the verdict."""
     facts = evaluation.facts
-    lean = 100 * (facts.confidence - facts.accuracy)
-    rows = [
-        ("right", f"{100 * facts.accuracy:.1f} %"),
-        ("claimed", f"{100 * facts.confidence:.1f} %"),
-        ("claimed − right", f"{lean:+.1f} points".replace("-", "−")),
-    ]
+    if facts.event is not None:
+        happens, predicted = rates(facts.observed, facts.predicted)
+        rows = [("Happens", happens), ("Predicted, on average", predicted)]
+        rows.append(("Gap: predicted minus happens", f"{signed(facts.bias)} points"))
+    else:
+        rows = [("Right", percent(facts.observed, 1)), ("Claims to be right", percent(facts.predicted, 1))]
+        rows.append(("Gap: claimed minus right", f"{signed(facts.bias)} points"))
     if facts.resolvable is not None:
-        rows.append(("this n shows errors above", f"{100 * facts.resolvable:.1f} points"))
+        rows.append(("Smallest gap these rows can detect", f"{points(facts.resolvable)} points"))
     return rows
 
 
-def _explain(measure: Measure) -> list[str]:
-    """Return what a click shows: the measure in plain words, its formula, its weakness, its paper."""
-    from calibrant import metrics
-
-    document = inspect.getdoc(getattr(metrics, measure.function, None)) or ""
-    formula = re.search(r"^Notes\n-+\n(.*?)(?:^Cost|\n\n|\Z)", document, re.DOTALL | re.MULTILINE)
-    lines = [f"{measure.title} ({measure.notion}). {document.partition(chr(10))[0]}"]
-    if formula:
-        lines.append(" ".join(formula[1].replace("`", "").split()))
-    lines.append(f"Weakness: {measure.weakness}. Cost {measure.cost}.")
-    lines.append(measure.paper + ".")
-    return lines
+def _names(evidence: Any) -> tuple[Any, ...]:
+    return evidence.classes or tuple(range(evidence.n_classes))
 
 
-def _views(forecast: Forecast, classes: Sequence[Mapping[str, Any]]) -> list[ViewCells]:
-    views = [view_cells(forecast, TopLabel(), "confidence of the top label")]
-    if not forecast.has_vectors:
-        return views
-    if forecast.n_classes > 2:
-        views.append(view_cells(forecast, WithinTopR(2), "the two largest probabilities together"))
-    drawn = [row for row in classes if row["drawn"]]
-    names = forecast.classes or tuple(range(forecast.n_classes))
-    views += [
-        view_cells(forecast, ClassK(row["index"]), f"probability of class {names[row['index']]}") for row in drawn
-    ]
-    return views
+def _cells(evidence: Any, view: View) -> ViewCells | None:
+    """Collect one view into the cells of the page; None where the evidence does not have it."""
+    try:
+        return pair_cells(evidence.pairs_of(view), view.name, view.label(_names(evidence)))
+    except InputError:
+        return None
 
 
-def _class_rows(forecast: Forecast) -> list[dict[str, Any]]:
-    """One row per class: share, mean probability, signed error, binned error; the worst and most frequent are drawn."""
-    if not forecast.has_vectors:
+def _views(evidence: Any, classes: Sequence[Mapping[str, Any]]) -> list[ViewCells]:
+    """Return the views of the diagram, the judged one first."""
+    wanted: list[View] = [judged(evidence), TopLabel()]
+    if evidence.n_classes > 2:
+        wanted.append(WithinTopR(2))
+    wanted += [ClassK(row["index"]) for row in classes if row["drawn"]]
+    found = [_cells(evidence, view) for view in dict.fromkeys(wanted)]
+    return [cells for cells in found if cells is not None]
+
+
+def _class_rows(evidence: Any) -> list[dict[str, Any]]:
+    """One row per class: fraction, mean probability, gap, binned error; the worst and most frequent are drawn."""
+    recipe = CalibrationError(Classwise(), Binned(GRID))
+    if not evidence.n_classes or not evidence.answers(recipe):
         return []
-    names = forecast.classes or tuple(range(forecast.n_classes))
-    bins = Classwise().width_bins(forecast, GRID)
-    total = forecast.total
+    names, bins, total = _names(evidence), evidence.state(recipe), evidence.total
     rows: list[dict[str, Any]] = []
     for index, (w, ws, wt) in enumerate(zip(bins.w, bins.ws, bins.wt, strict=True)):
         cells = ViewCells(f"class-{index}", str(names[index]), w, ws, wt, np.zeros(GRID))
@@ -200,7 +293,6 @@ def _class_rows(forecast: Forecast) -> list[dict[str, Any]]:
                 "gap": mean - share,
                 "error": cells.error(15),
                 "drawn": False,
-                "spark": "",
                 "cells": cells,
             }
         )
@@ -215,89 +307,76 @@ def _class_rows(forecast: Forecast) -> list[dict[str, Any]]:
     for row in rows:
         row["drawn"] = row["index"] in chosen
         row["bar"] = 50 * row["gap"] / largest
-        cells = row.pop("cells")
-        if row["drawn"]:
-            row["spark"] = figures.spark(cells)
+        row.pop("cells")
     return sorted(rows, key=lambda row: -row["error"])
 
 
-def _slices(forecast: Forecast, by: Mapping[str, ArrayLike] | None, n_resamples: int, rng: RNG) -> list[dict[str, Any]]:
-    if not by:
-        return []
-    from calibrant.inference.null import null_values
-    from calibrant.inference.tests import ks_pvalue
-    from calibrant.metrics.ks import MEASURE as KS
-
-    generator = np.random.default_rng(rng)
-    rows: list[dict[str, Any]] = []
-    for column, values in by.items():
-        array = np.asarray(values)
-        if len(array) != forecast.n:
-            raise input_error("by", "report", f"have one value per row ({forecast.n})", f"{len(array)} for {column!r}",
-                              "give whole columns")
-        if array.dtype == object:
-            array = array.astype(str)
-        names, sizes = np.unique(array, return_counts=True)
-        largest = np.sort(np.argsort(-sizes, kind="stable")[:MOST_SLICES])
-        for name in names[largest]:
-            part = forecast.take(np.flatnonzero(array == name))
-            recipe = KS.build()
-            value = recipe.value(part)
-            resampled = null_values({"ks": recipe}, part, min(n_resamples, 200), generator)["ks"].pvalue(value)
-            accuracy, confidence = float(np.mean(part.hit)), float(np.mean(part.top_score.astype(np.float64)))
-            rows.append(
-                {
-                    "column": column,
-                    "name": str(name),
-                    "n": part.n,
-                    "accuracy": accuracy,
-                    "confidence": confidence,
-                    "lean": confidence - accuracy,
-                    "ks": value,
-                    "pvalue": ks_pvalue(part, value, resampled, min(n_resamples, 200)),
-                }
-            )
-    if rows:
-        for row, corrected in zip(rows, holm(np.array([row["pvalue"] for row in rows])), strict=True):
-            row["corrected"] = float(corrected)
+def _slice_rows(slices: Sequence[Slice]) -> list[dict[str, Any]]:
+    """Return one row per slice, with its size for a color."""
+    rows = [_slice_row(part) for part in slices]
     widest = max((abs(row["lean"]) for row in rows), default=0.0) or 1.0
     for row in rows:
         row["heat"] = row["lean"] / widest
     return rows
 
 
-def _size_note(forecast: Forecast, evaluation: Evaluation) -> dict[str, Any]:
+def slices_of(
+    evidence: Any,
+    by: Mapping[str, Array],
+    parts: tuple[Sequence[str], Parts] | None,
+    settings: Mapping[str, Any],
+    groups: Array | None = None,
+) -> list[Slice]:
+    """Return the slices of a report, each column a family of its own; the tests are those of ``evaluate --by``."""
+    families: list[tuple[Sequence[str], Parts]] = [((name,), split(evidence, {name: by[name]})) for name in by]
+    families += [] if parts is None else [parts]
+    slices: list[Slice] = []
+    for names, found in families:
+        largest = set(sorted(found, key=lambda key: -found[key].n)[:MOST_SLICES])
+        kept = {key: part for key, part in found.items() if key in largest}
+        resamples = settings["n_resamples"] if evidence.task == "regression" else 0  # classes are tested by cells
+        own = None if groups is None else split_column(groups, {name: by[name] for name in names})
+        slices += evaluate_parts(kept, names, groups=own, **{**settings, "metrics": [], "slice_resamples": resamples})
+    return slices
+
+
+def _slice_row(part: Slice) -> dict[str, Any]:
+    facts = part.evaluation.facts
+    return {
+        "column": ", ".join(part.by),
+        "name": ", ".join(str(value) for value in part.by.values()),
+        "n": facts.n,
+        "accuracy": facts.observed,
+        "confidence": facts.predicted,
+        "lean": facts.bias,
+        "ks": facts.ks,
+        "pvalue": facts.pvalue,
+        "corrected": part.corrected,
+    }
+
+
+def _size_note(evidence: Any, evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation.facts
-    note: dict[str, Any] = {"resolvable": facts.resolvable, "n": forecast.n}
+    note: dict[str, Any] = {"resolvable": facts.resolvable, "n": evidence.n}
     if facts.resolvable is None:
-        note["text"] = "No resampling was made, so it is not known which errors this many rows can show."
+        note["text"] = "No resampling was made, so it is not known which gaps this many rows can show."
         return note
-    bias = _bias(forecast, 15)
+    bias = noise_of(evidence.pairs_of(TopLabel()), 15, evidence.n)
     note["text"] = (
-        f"{wording.count(forecast.n)} rows resolve errors above {100 * facts.resolvable:.1f} points "
-        "(with probability 0.8, level 0.05). "
-        f"Of the ECE of {100 * bias.value:.2f} %, about {100 * bias.excess:.2f} points are expected from noise alone; "
-        f"a calibrated model would show {100 * bias.if_calibrated:.2f} %."
+        f"A one-directional gap above {points(facts.resolvable)} points would be detected 4 times in 5 with "
+        f"{count(evidence.n)} rows. Of the ECE of {percent(bias.value)}, about {points(bias.excess)} points are "
+        f"expected from noise alone; a calibrated model would show {percent(bias.if_calibrated)}."
     )
     return note
 
 
-def method_note(
-    arrays: Sequence[Array], n_resamples: int, rng: RNG, command: str | None, conventions: str
-) -> dict[str, Any]:
+def method_note(checksum: str, n_resamples: int, rng: RNG, command: str | None, conventions: str) -> dict[str, Any]:
     """Return how the numbers were made: versions, seed, checksum of the data, command."""
-    import platform
-
-    from calibrant import __version__
-
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
     return {
         "versions": {"calibrant": __version__, "numpy": np.__version__, "python": platform.python_version()},
         "resamples": n_resamples,
         "seed": rng if isinstance(rng, int) else None,
-        "checksum": digest.hexdigest()[:16],
+        "checksum": checksum,
         "command": command,
         "conventions": conventions,
     }

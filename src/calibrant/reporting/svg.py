@@ -7,33 +7,69 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 
-def tag(name: str, content: str = "", /, **attributes: object) -> str:
-    """Return one element; underscores in attribute names become hyphens, `class_` becomes class."""
+class Markup(str):
+    """Text that is markup already: `tag` and the templates write it as it is; any other text is escaped."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return str(self)
+
+
+class Picture(Markup):
+    """An SVG figure as text: pages show it, JSON and Markdown leave it out."""
+
+    __slots__ = ()
+
+
+def markup(*parts: str) -> Markup:
+    """Join parts into markup; what is not `Markup` yet is escaped, so that no name becomes an element.
+
+    Examples
+    --------
+    >>> markup(tag("b", "x"), " < y")
+    '<b>x</b> &lt; y'
+    """
+    return Markup("".join(part if isinstance(part, Markup) else html.escape(part) for part in parts))
+
+
+def tag(name: str, /, *content: str, **attributes: object) -> Markup:
+    """Return one element; underscores in attribute names become hyphens, `class_` becomes class.
+
+    Content is text and is escaped; elements made by `tag` are nested as they are, and ``Markup("…")`` says in the code
+    that a text is markup.
+
+    Examples
+    --------
+    >>> tag("g", tag("title", "<script>"), class_="bin")
+    '<g class="bin"><title>&lt;script&gt;</title></g>'
+    """
     parts = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(_text(value), quote=True)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{parts}>{content}</{name}>" if content else f"<{name}{parts}/>"
+    inside = markup(*content)
+    return Markup(f"<{name}{parts}>{inside}</{name}>" if inside else f"<{name}{parts}/>")
 
 
 def _text(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def text(content: str, x: float, y: float, **attributes: object) -> str:
-    """Return an escaped text element."""
-    return tag("text", html.escape(content), x=x, y=y, **attributes)
+def text(content: str, x: float, y: float, **attributes: object) -> Markup:
+    """Return a text element."""
+    return tag("text", content, x=x, y=y, **attributes)
 
 
-def path(points: Iterable[tuple[float, float]], **attributes: object) -> str:
+def path(points: Iterable[tuple[float, float]], **attributes: object) -> Markup:
     """Return a polyline."""
     steps = " ".join(f"{_text(float(x))},{_text(float(y))}" for x, y in points)
     return tag("polyline", points=steps, fill="none", **attributes)
 
 
 def percent(value: float) -> str:
-    """Write a share as percent without its sign."""
+    """Write a fraction as percent without its sign."""
     return f"{100 * value:.4g}"
 
 
@@ -62,18 +98,47 @@ def figure(
     body: Sequence[str],
     *,
     wide: bool = False,
+    repaired: bool = False,
     **attributes: object,
-) -> str:
+) -> Picture:
     """Return a whole figure with title and description for screen readers."""
-    head = tag("title", html.escape(title)) + tag("desc", html.escape(description))
-    return tag(
-        "svg",
-        head + "".join(body),
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        class_="figure wide" if wide else "figure",
-        xmlns="http://www.w3.org/2000/svg",
-        **attributes,
+    return Picture(
+        tag(
+            "svg",
+            tag("title", title),
+            tag("desc", description),
+            *body,
+            viewBox=f"0 0 {width} {height}",
+            role="img",
+            class_="figure wide" if wide else "figure repaired" if repaired else "figure",
+            xmlns="http://www.w3.org/2000/svg",
+            **attributes,
+        )
+    )
+
+
+def drawing(
+    width: int,
+    height: float,
+    title: str,
+    description: str,
+    body: Sequence[str],
+    *,
+    narrow: bool = False,
+    small: bool = False,
+) -> Picture:
+    """Return a chart of the page: `narrow` is the phone's own drawing, `small` is shown on both."""
+    return Picture(
+        tag(
+            "svg",
+            tag("title", title),
+            tag("desc", description),
+            *body,
+            viewBox=f"0 0 {width} {height:g}",
+            role="img",
+            class_="chart" if small else "chart n" if narrow else "chart w",
+            xmlns="http://www.w3.org/2000/svg",
+        )
     )
 
 
@@ -104,7 +169,7 @@ class Axes:
         y_label: str,
         *,
         write: Callable[[float], str] = percent,
-    ) -> str:
+    ) -> Markup:
         """Return grid, tick labels and axis names; `write` turns a tick into its label."""
         bottom, right = self.top + self.height, self.left + self.width
         parts = [tag("rect", x=self.left, y=self.top, width=self.width, height=self.height, class_="plot")]
@@ -113,14 +178,12 @@ class Axes:
             parts.append(text(write(value), self.x(value), bottom + 14, class_="tick", text_anchor="middle"))
         for value in y_ticks:
             parts.append(tag("line", x1=self.left, x2=right, y1=self.y(value), y2=self.y(value), class_="grid"))
-            parts.append(
-                text(write(value), self.left - 6, self.y(value) + 4, class_="tick", text_anchor="end")
-            )
+            parts.append(text(write(value), self.left - 6, self.y(value) + 4, class_="tick", text_anchor="end"))
         if x_label:
             parts.append(text(x_label, self.left + self.width / 2, bottom + 32, class_="axis", text_anchor="middle"))
         middle = self.top + self.height / 2
         if not y_label:
-            return "".join(parts)
+            return markup(*parts)
         parts.append(
             text(
                 y_label,
@@ -131,5 +194,4 @@ class Axes:
                 transform=f"rotate(-90 {self.left - 38:g} {middle:g})",
             )
         )
-        return "".join(parts)
-
+        return markup(*parts)

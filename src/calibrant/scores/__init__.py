@@ -8,22 +8,7 @@ from calibrant.scores.rules import Brier, Log, ProperScore, RankedProbability, S
 from calibrant.scores.ustatistics import KernelScore
 
 __all__ = [
-    "Brier",
-    "DawidSebastiani",
-    "Decomposition",
-    "Difference",
-    "KernelScore",
-    "Log",
-    "NormalCRPS",
-    "ProperScore",
-    "RankedProbability",
-    "Spherical",
-    "as_score",
-    "calibration_error",
-    "calibration_gain",
-    "decomposition",
-    "improvement",
-    "mean_score",
-    "paired_difference",
-    "upper_bound",
-]
+    "Brier", "DawidSebastiani", "Decomposition", "Difference", "KernelScore", "Log", "NormalCRPS",
+    "ProperScore", "RankedProbability", "Spherical", "as_score", "calibration_error", "calibration_gain",
+    "decomposition", "improvement", "mean_score", "paired_difference", "upper_bound"
+]  # fmt: skip

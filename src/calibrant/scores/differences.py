@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.inputs import check_forecast
+from calibrant.core.inputs import check_flag, check_forecast
+from calibrant.core.options import check_share
 from calibrant.core.results import Difference, Interval
-from calibrant.errors import input_error
 from calibrant.scores.errors import row_scores
 from calibrant.scores.rules import ProperScore, as_score
 
@@ -50,13 +50,20 @@ def paired_difference(
 
 
 def improvement(
-    y_true: ArrayLike, before: ArrayLike, after: ArrayLike, *, score: ProperScore | str = "brier",
-    injective: bool | None = None, level: float = 0.95, sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None, space: Space = "proba",
+    y_true: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike,
+    *,
+    score: ProperScore | str = "brier",
+    injective: bool | None = None,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
 ) -> Difference:
     """Tell how much a proper score fell from one forecast to the other, row by row.
 
-    Positive change = improved. If the map from `before` to `after` is injective (temperature scaling and its kin),
+    Positive change = improved. If the map from `before` to `after` is one-to-one (temperature scaling and its kin),
     the change *is* that of the proper calibration error; otherwise sharpness may have changed too and the value is
     only a lower bound of the gain in calibration.
 
@@ -82,7 +89,7 @@ def improvement(
 
     Notes
     -----
-    U(before) − U(after) = CE(before) − CE(after) for injective maps [1]. Normal theory on the paired differences:
+    U(before) − U(after) = CE(before) − CE(after) for one-to-one maps [1]. Normal theory on the paired differences:
     change ± z·s/√n and p = 2Φ(−|change|·√n/s). O(n·K).
 
     References
@@ -96,8 +103,9 @@ def improvement(
     (0.245, True)
     """
     caller = "improvement"
-    if not 0 < level < 1:
-        raise input_error("level", caller, "lie between 0 and 1", repr(level), "use level=0.95")
+    check_share(level, "level", caller)
+    if injective is not None:
+        check_flag(injective, "injective", caller)
     rule = as_score(score, caller)
     rows = []
     for forecast in (before, after):
@@ -105,22 +113,24 @@ def improvement(
             y_true, forecast, caller=caller, sample_weight=sample_weight, classes=classes, space=space
         )
         rows.append(row_scores(checked, rule))
-    if checked.weights is not None and (checked.weights != np.floor(checked.weights)).any():
-        row = int(np.flatnonzero(checked.weights != np.floor(checked.weights))[0])
-        raise input_error(
-            "sample_weight", caller, "hold whole numbers, because the interval counts rows",
-            f"{checked.weights[row]} at row {row}", "repeat rows instead of weighting them",
-        )
+    checked.need_counts("the interval")
     return paired_difference(rule.name, rows[0], rows[1], checked.weights, level=level, exact=bool(injective))
 
 
 def calibration_gain(
-    y_true: ArrayLike, before: ArrayLike, after: ArrayLike, *, injective: bool | None = None, level: float = 0.95,
-    sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None, space: Space = "proba",
+    y_true: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike,
+    *,
+    injective: bool | None = None,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
 ) -> Difference:
     """Return the calibration gain: by how much a map lowers the squared canonical error CE₂².
 
-    Positive = improved. Exact for injective maps, a lower bound in expectation for others.
+    Positive = improved. Exact for one-to-one maps, a lower bound in expectation for others.
 
     Parameters
     ----------
@@ -146,6 +156,13 @@ def calibration_gain(
     0.25
     """
     return improvement(
-        y_true, before, after, score="brier", injective=injective, level=level, sample_weight=sample_weight,
-        classes=classes, space=space,
+        y_true,
+        before,
+        after,
+        score="brier",
+        injective=injective,
+        level=level,
+        sample_weight=sample_weight,
+        classes=classes,
+        space=space,
     )

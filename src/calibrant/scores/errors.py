@@ -12,10 +12,11 @@ from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.core.inputs import Forecast, check_forecast
 from calibrant.core.results import Decomposition
 from calibrant.core.tables import Pairs
+from calibrant.core.weights import are_counts
 from calibrant.errors import CalibrantWarning, input_error
 from calibrant.scores.recalibrated import cross_fitted, isotonic, plug_in
 from calibrant.scores.rules import Brier, EventBrier, ProperScore, as_score
-from calibrant.views import Classwise, Entropy, View, as_view
+from calibrant.views import View, as_view
 
 __all__ = ["calibration_error", "decomposition", "mean_score", "upper_bound"]
 
@@ -38,8 +39,13 @@ def average(rows: Floats, weights: Floats | None) -> float:
 
 
 def mean_score(
-    y_true: ArrayLike, y_proba: ArrayLike, *, score: ProperScore | str = "brier",
-    sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None, space: Space = "proba",
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    score: ProperScore | str = "brier",
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
 ) -> float:
     """Average a proper score over the rows.
 
@@ -57,8 +63,14 @@ def mean_score(
 
 
 def upper_bound(
-    y_true: ArrayLike, y_proba: ArrayLike, *, score: ProperScore | str = "brier", root: bool = False,
-    sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None, space: Space = "proba",
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    score: ProperScore | str = "brier",
+    root: bool = False,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
 ) -> float:
     """Bound the proper calibration error from above by the mean score.
 
@@ -126,25 +138,37 @@ def _conditional(
             return np.stack([1.0 - one, one], axis=1)
         if recalibrator == "plug-in":
             frequencies, distinct = plug_in(proba, codes, weights)
-            counted = weights is None or bool((weights == np.floor(weights)).all())
+            counted = are_counts(weights)
             total = len(proba) if weights is None else float(weights.sum())
             if counted and total < 2 * distinct:
                 warnings.warn(
                     f"{distinct} distinct forecasts in {len(proba)} rows: the plug-in value says little, "
-                    "pass a recalibrator", CalibrantWarning, stacklevel=3,
+                    "pass a recalibrator",
+                    CalibrantWarning,
+                    stacklevel=3,
                 )
             return frequencies
         rule = "be 'plug-in', 'isotonic' (two classes) or have fit and predict_proba"
         raise input_error(
-            "recalibrator", caller, rule, f"{recalibrator!r} for {proba.shape[1]} classes",
+            "recalibrator",
+            caller,
+            rule,
+            f"{recalibrator!r} for {proba.shape[1]} classes",
             "pass for example TemperatureScaling(), or view='top-1'",
         )
     return cross_fitted(recalibrator, proba, codes, weights, cv=cv, rng=rng, caller=caller)
 
 
 def calibration_error(
-    y_true: ArrayLike, y_proba: ArrayLike, *, score: ProperScore | str = "brier", recalibrator: Any = "plug-in",
-    cv: int = 5, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None, space: Space = "proba",
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    score: ProperScore | str = "brier",
+    recalibrator: Any = "plug-in",
+    cv: int = 5,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
     rng: RNG = None,
 ) -> float:
     """Estimate the proper calibration error E d(f, P(Y|f)).
@@ -161,8 +185,8 @@ def calibration_error(
     score : ProperScore or str, default "brier"
         With "brier" the value is CE₂².
     recalibrator : "plug-in" or object with fit and predict_proba, default "plug-in"
-        "plug-in" compares equal forecasts with their class frequencies: exact for the empirical law. An object is
-        fitted on the other folds only.
+        "plug-in" compares equal forecasts with their class frequencies: exact for the empirical distribution. An object
+        is fitted on the other folds only.
     cv : int, default 5
         Number of folds, dealt class by class.
     sample_weight, classes, space, rng
@@ -189,9 +213,7 @@ def calibration_error(
     0.125
     """
     caller = "calibration_error"
-    forecast = check_forecast(
-        y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space
-    )
+    forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
     rule = as_score(score, caller)
     proba, codes, weights = _rows_in_use(forecast)
     conditional = _conditional(recalibrator, proba, codes, weights, cv, rng, caller)
@@ -201,9 +223,17 @@ def calibration_error(
 
 
 def decomposition(
-    y_true: ArrayLike, y_proba: ArrayLike, *, score: ProperScore | str = "brier", view: View | str = "canonical",
-    recalibrator: Any = "isotonic", cv: int = 5, sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None, space: Space = "proba", rng: RNG = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    score: ProperScore | str = "brier",
+    view: View | str = "canonical",
+    recalibrator: Any = "isotonic",
+    cv: int = 5,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    rng: RNG = None,
 ) -> Decomposition:
     """Take a mean score apart: score = entropy + calibration − sharpness.
 
@@ -249,22 +279,19 @@ def decomposition(
     score 0.43 = entropy 0.375 + calibration 0.18 - sharpness 0.125
     """
     caller = "decomposition"
-    forecast = check_forecast(
-        y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space
-    )
+    forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
     rule, chosen = as_score(score, caller), as_view(view, caller)
-    if chosen.name == "canonical":
+    if chosen.canonical:
         proba, codes, weights = _rows_in_use(forecast)
         conditional = _conditional(recalibrator, proba, codes, weights, cv, rng, caller)
         return _parts(rule, proba, conditional, codes, weights)
-    if isinstance(chosen, Entropy):
+    if chosen.own_expectation:
         raise input_error("view", caller, "hold forecasts of an event", repr(chosen), "use view='top-1'")
-    if isinstance(chosen, Classwise) and (chosen.reduce == "max" or chosen.threshold is not None):
+    if not chosen.additive:
         raise input_error("view", caller, "join all pairs by mean or sum", repr(chosen), "use view='classwise'")
     groups = [_of_pairs(rule, pairs, recalibrator, cv, rng, caller) for pairs in chosen.groups(forecast)]
     fields = np.array([[part.score, part.entropy, part.calibration, part.sharpness] for part in groups])
-    joined = fields.sum(axis=0) if getattr(chosen, "reduce", "") == "sum" else fields.mean(axis=0)
-    return Decomposition(*(float(value) for value in joined))
+    return Decomposition(*(float(value) for value in chosen.join(fields.T)))
 
 
 def _of_pairs(rule: ProperScore, pairs: Pairs, recalibrator: Any, cv: int, rng: RNG, caller: str) -> Decomposition:
@@ -278,10 +305,8 @@ def _of_pairs(rule: ProperScore, pairs: Pairs, recalibrator: Any, cv: int, rng: 
     return _parts(rule, proba, conditional, codes, pairs.weight)
 
 
-def _parts(
-    rule: ProperScore, proba: Floats, conditional: Floats, codes: Ints, weights: Floats | None
-) -> Decomposition:
-    """Return the parts from forecast and estimated conditional law."""
+def _parts(rule: ProperScore, proba: Floats, conditional: Floats, codes: Ints, weights: Floats | None) -> Decomposition:
+    """Return the parts from forecast and estimated conditional distribution."""
     frequency = np.bincount(codes, weights, proba.shape[1]).astype(np.float64)
     score = average(rule._rows(proba, codes), weights)
     recalibrated = average(rule._rows(conditional, codes), weights)

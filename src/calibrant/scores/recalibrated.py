@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, Floats, Ints
-from calibrant.core.inputs import check_rng
+from calibrant.core.folds import stratified_folds
+from calibrant.core.options import check_rng
 from calibrant.core.pav import isotonic_fit
 from calibrant.errors import input_error
 
@@ -32,15 +33,6 @@ def plug_in(proba: Floats, codes: Ints, weights: Floats | None) -> tuple[Floats,
     return np.asarray(frequencies[group]), n_groups
 
 
-def _folds(codes: Ints, cv: int, rng: np.random.Generator) -> Ints:
-    """Deal rows to folds class by class, so that every fold sees every class it can."""
-    shuffled = rng.permutation(len(codes))
-    dealt = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    fold = np.empty(len(codes), dtype=np.int64)
-    fold[dealt] = np.arange(len(codes)) % cv
-    return fold
-
-
 def cross_fitted(
     recalibrator: Any, proba: Floats, codes: Ints, weights: Floats | None, *, cv: int, rng: RNG, caller: str
 ) -> Floats:
@@ -51,12 +43,15 @@ def cross_fitted(
     """
     if not (hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")):
         raise input_error(
-            "recalibrator", caller, "be 'isotonic', 'plug-in' or have fit and predict_proba",
-            type(recalibrator).__name__, "pass for example TemperatureScaling()",
+            "recalibrator",
+            caller,
+            "be 'isotonic', 'plug-in' or have fit and predict_proba",
+            type(recalibrator).__name__,
+            "pass for example TemperatureScaling()",
         )
     if not 2 <= cv <= len(codes):
         raise input_error("cv", caller, f"lie between 2 and the {len(codes)} rows", repr(cv), "use cv=5")
-    fold = _folds(codes, cv, check_rng(rng, caller))
+    fold = stratified_folds(codes, cv, check_rng(rng, caller))
     out = np.empty_like(proba)
     for k in range(cv):
         train, test = fold != k, fold == k
@@ -66,7 +61,10 @@ def cross_fitted(
         predicted = np.asarray(fitted.predict_proba(proba[test]), dtype=np.float64)
         if predicted.shape != (int(test.sum()), proba.shape[1]):
             raise input_error(
-                "recalibrator", caller, f"predict {proba.shape[1]} columns", f"shape {predicted.shape}",
+                "recalibrator",
+                caller,
+                f"predict {proba.shape[1]} columns",
+                f"shape {predicted.shape}",
                 "use a recalibrator that keeps classes absent from the fold",
             )
         out[test] = predicted

@@ -17,22 +17,29 @@ from typing import Any
 
 import numpy as np
 
+from calibrant import metrics as _metrics  # noqa: F401  -- declares the scores
 from calibrant._typing import ArrayLike, Floats, Ints
+from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_labels, check_names
-from calibrant.core.row_scores import brier_rows, log_rows, ranked_rows, spherical_rows
+from calibrant.core.options import check_count
+from calibrant.core.row_scores import observed_rows, possible_scores
 from calibrant.errors import input_error
+from calibrant.metrics.recipes import MeanScore, criteria
 
 __all__ = ["Brier", "Log", "ProperScore", "RankedProbability", "Spherical", "as_score"]
 
 
 def _laws(value: ArrayLike, argument: str) -> Floats:
-    """Return distributions over classes as float64 rows; one law may be a plain vector."""
+    """Return distributions over classes as float64 rows; one distribution may be a plain vector."""
     rows = np.atleast_2d(np.asarray(value, dtype=np.float64))
     bad = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1.0) <= 1e-4))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise input_error(
-            argument, "ProperScore", "hold probabilities that sum to 1 in each row", f"{rows[row]} at row {row}",
+            argument,
+            "ProperScore",
+            "hold probabilities that sum to 1 in each row",
+            f"{rows[row]} at row {row}",
             "one row per forecast, one column per class",
         )
     return rows
@@ -53,11 +60,18 @@ class ProperScore:
     array([0.18])
     """
 
-    #: Short name, that of the measure where there is one.
+    #: Short name, that of the metric where there is one.
     name: str = "score"
 
-    def _rows(self, p: Floats, codes: Ints) -> Floats:  # noqa: ARG002 -- for subclasses
-        raise TypeError(f"{type(self).__name__} defines no score")
+    def _rows(self, p: Floats, codes: Ints) -> Floats:
+        """Score rows by the program of the declared metric of this name."""
+        return observed_rows(self._declared().score, p, codes)
+
+    def _declared(self) -> MeanScore:
+        recipe = lookup(self.name, type(self).__name__).build()
+        if not isinstance(recipe, MeanScore):
+            raise TypeError(f"{self.name} is not a mean of row scores")
+        return recipe
 
     def score(self, forecast: ArrayLike, outcome: ArrayLike) -> Floats:
         """Return S(P, y) of each row: P has shape (n, K), y holds n class indices."""
@@ -91,8 +105,8 @@ class ProperScore:
         return np.asarray(self._expected(p, q) - self._expected(q, q))
 
     def infimum(self, n_classes: int) -> float:
-        """Return inf g over all laws of K classes; concave functions are least at a corner of the simplex."""
-        return float(self.entropy(np.eye(n_classes)).min())
+        """Return inf g over all distributions of K classes; concave functions are least at a corner of the simplex."""
+        return float(self.entropy(np.eye(check_count(n_classes, "n_classes", "infimum", 2, "2"))).min())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -134,9 +148,6 @@ class Brier(ProperScore):
 
     name = "brier"
 
-    def _rows(self, p: Floats, codes: Ints) -> Floats:
-        return brier_rows(p, codes)
-
     def _expected(self, p: Floats, q: Floats) -> Floats:
         return self._divergence(p, q) + np.asarray(np.einsum("ij,ij->i", q, 1.0 - q))
 
@@ -162,9 +173,6 @@ class Log(ProperScore):
 
     name = "nll"
 
-    def _rows(self, p: Floats, codes: Ints) -> Floats:
-        return log_rows(p, codes)
-
     def _expected(self, p: Floats, q: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(-np.where(q > 0, q * np.log(p), 0.0).sum(axis=1)) + 0.0
@@ -175,9 +183,6 @@ class Spherical(ProperScore):
 
     name = "spherical"
 
-    def _rows(self, p: Floats, codes: Ints) -> Floats:
-        return spherical_rows(p, codes)
-
     def _expected(self, p: Floats, q: Floats) -> Floats:
         return np.asarray(-np.einsum("ij,ij->i", p, q) / np.linalg.norm(p, axis=1))
 
@@ -186,9 +191,6 @@ class RankedProbability(ProperScore):
     """Σ_{k<K} (F_k − 1[y ≤ k])² with F the cumulative forecast, for ordered classes; inf g = 0."""
 
     name = "rps"
-
-    def _rows(self, p: Floats, codes: Ints) -> Floats:
-        return ranked_rows(p, codes)
 
     def _expected(self, p: Floats, q: Floats) -> Floats:
         cumulative = np.cumsum(q, axis=1)[:, :-1]
@@ -207,8 +209,11 @@ class _FromFunction(ProperScore):
         rows = np.asarray(self._function(p, codes), dtype=np.float64)
         if rows.shape != (len(p),):
             raise input_error(
-                "score", f"ProperScore {self.name!r}", f"give one loss per row, shape ({len(p)},)",
-                f"shape {rows.shape}", "sum over classes, not over rows",
+                "score",
+                f"ProperScore {self.name!r}",
+                f"give one loss per row, shape ({len(p)},)",
+                f"shape {rows.shape}",
+                "sum over classes, not over rows",
             )
         return rows
 
@@ -248,13 +253,32 @@ class _FromEntropy(ProperScore):
         return f"ProperScore.from_entropy({self.name!r}, …)"
 
 
-_NAMED: dict[str, type[ProperScore]] = {
-    "brier": Brier, "nll": Log, "log": Log, "spherical": Spherical, "rps": RankedProbability,
+class Declared(ProperScore):
+    """Any proper mean score of the registry, by its name: entropy and divergence follow from its possible scores."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _expected(self, p: Floats, q: Floats) -> Floats:
+        possible = possible_scores(self._declared().score, p)
+        return np.asarray(np.where(q > 0, q * np.where(q > 0, possible, 0.0), 0.0).sum(axis=1))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+#: Scores whose entropy and divergence are known in closed form.
+_CLOSED: dict[str, type[ProperScore]] = {
+    "brier": Brier,
+    "nll": Log,
+    "log": Log,
+    "spherical": Spherical,
+    "rps": RankedProbability,
 }
 
 
 def as_score(score: ProperScore | str, caller: str) -> ProperScore:
-    """Return a score from itself or its name: brier, nll (log), spherical, rps.
+    """Return a score from itself or its name: brier, nll (log), spherical, rps, or another declared proper score.
 
     Examples
     --------
@@ -263,4 +287,5 @@ def as_score(score: ProperScore | str, caller: str) -> ProperScore:
     """
     if isinstance(score, ProperScore):
         return score
-    return _NAMED[check_names(score, tuple(_NAMED), "score", caller)]()
+    name = check_names(score, (*dict.fromkeys((*_CLOSED, *criteria())),), "score", caller)
+    return _CLOSED[name]() if name in _CLOSED else Declared(name)

@@ -82,7 +82,7 @@ class KernelScore:
 
     def entropy(self, first: ArrayLike, second: ArrayLike) -> Floats:
         """Return g(Q₁, Q₂) = 0."""
-        return np.zeros(len(np.broadcast_arrays(np.asarray(first), np.asarray(second))[0]))  # [1] eq. (59)
+        return np.zeros(len(np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))[0]))  # [1] eq. (59)
 
     def divergence(
         self, first: ArrayLike, second: ArrayLike, truth_first: ArrayLike, truth_second: ArrayLike
@@ -95,8 +95,13 @@ class KernelScore:
         return 0.0
 
     def mean(
-        self, y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None, space: Space = "proba",
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        space: Space = "proba",
     ) -> float:
         """Return the U-statistic over all pairs of rows: the unbiased SKCE."""
         forecast = check_forecast(
@@ -110,8 +115,13 @@ class KernelScore:
         return unbiased_value(points, residuals(points, forecast.codes), forecast.weights, self.kernel, gamma)
 
     def decomposition(
-        self, y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None, space: Space = "proba",
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        space: Space = "proba",
     ) -> Decomposition:
         """Return score = 0 + calibration − 0: nothing but calibration."""
         value = self.mean(y_true, y_proba, sample_weight=sample_weight, classes=classes, space=space)

@@ -1,4 +1,4 @@
-"""Refusing forecasts: rejection, risk against coverage, and telling foreign data apart."""
+"""Refusing forecasts: rejection, risk against coverage, and detecting out-of-distribution data."""
 
 from calibrant.selective.ood import OodDetection, SwapIn, ood_detection, swap_in
 from calibrant.selective.rejection import RejectionCurve, rejection_curve

@@ -1,4 +1,4 @@
-"""Foreign data: whether uncertainty tells it apart, and rises as foreign rows are swapped in."""
+"""Out-of-distribution data: whether uncertainty separates it, and rises as its rows are swapped in."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
-from calibrant.core.inputs import check_rng
+from calibrant.core.options import check_count, check_rng
 from calibrant.core.results import Interval, Record
-from calibrant.errors import input_error
 from calibrant.selective.rejection import check_level
 from calibrant.selective.uncertainty import check_scores, uncertainty
 
 
 @dataclass(frozen=True)
 class OodDetection(Record):
-    """How well uncertainty separates known from foreign rows."""
+    """How well uncertainty separates known from out-of-distribution rows."""
 
     auroc: Interval
     fpr95: Interval
@@ -27,15 +26,15 @@ class OodDetection(Record):
 
     def __str__(self) -> str:
         return (
-            f"AUROC {self.auroc.value:.4f} [{self.auroc.low:.4f}, {self.auroc.high:.4f}], FPR at 95 % TPR "
+            f"AUROC {self.auroc.value:.4f} [{self.auroc.low:.4f}, {self.auroc.high:.4f}], FPR at 95% TPR "
             f"{self.fpr95.value:.4f} [{self.fpr95.low:.4f}, {self.fpr95.high:.4f}] "
-            f"({self.n_known} known, {self.n_foreign} foreign rows)"
+            f"({self.n_known} known, {self.n_foreign} out-of-distribution rows)"
         )
 
 
 @dataclass(frozen=True)
 class SwapIn(Record):
-    """Mean uncertainty of a batch by its share of foreign rows; `low`, `high` are quantiles over repeats."""
+    """Mean uncertainty by the fraction of out-of-distribution rows; `low`, `high` are quantiles over repeats."""
 
     share: Floats
     uncertainty: Floats
@@ -47,7 +46,7 @@ class SwapIn(Record):
 
     @property
     def rises(self) -> bool:
-        """Whether the mean uncertainty rises with every tenth of foreign rows."""
+        """Whether the mean uncertainty rises with every tenth of out-of-distribution rows."""
         tenths = np.interp(np.arange(11) / 10, self.share, self.uncertainty)
         return bool((np.diff(tenths) > 0).all())
 
@@ -59,21 +58,29 @@ class SwapIn(Record):
 
 
 def _scores(value: ArrayLike, argument: str, by: str, space: Space, caller: str) -> Floats:
-    return check_scores(value, argument, caller) if by == "score" else uncertainty(value, by=by, space=space)
+    own = isinstance(by, str) and by == "score"
+    return check_scores(value, argument, caller) if own else uncertainty(value, by=by, space=space)
 
 
 def ood_detection(
-    known: ArrayLike, foreign: ArrayLike, *, by: str = "entropy", space: Space = "proba", level: float = 0.95,
-    n_resamples: int = 1000, rng: RNG = None,
+    known: ArrayLike,
+    foreign: ArrayLike,
+    *,
+    by: str = "entropy",
+    space: Space = "proba",
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: RNG = None,
 ) -> OodDetection:
-    """Measure how well uncertainty tells foreign rows from known ones.
+    """Measure how well uncertainty separates out-of-distribution rows from known ones.
 
     Parameters
     ----------
     known, foreign : array-like of shape (n, K)
-        Forecasts on data like the training data and on foreign data; uncertainty scores with ``by="score"``.
+        Forecasts on data like the training data and on out-of-distribution data; uncertainty scores with
+        ``by="score"``.
     by : {"entropy", "confidence", "score"}, default="entropy"
-        Normalised entropy, 1 − confidence, or the values themselves (larger = less sure).
+        Normalized entropy, 1 − confidence, or the values themselves (larger = less sure).
     space : {"proba", "logit"}, default="proba"
         What the forecasts hold.
     level : float, default=0.95
@@ -86,12 +93,14 @@ def ood_detection(
     Returns
     -------
     OodDetection
-        AUROC (0.5: no help, 1: perfect) with DeLong's interval, and FPR95 with a percentile interval.
+        AUROC (0.5: no help, 1: perfect) with DeLong's interval on the logit scale, FPR95 with a percentile interval.
 
     Notes
     -----
-    AUROC = P(u_foreign > u_known) + ½ P(equal). FPR95: the share of foreign rows at or below the smallest
-    threshold that keeps at least 95 % of known rows. O(n log n).
+    AUROC = P(u_foreign > u_known) + ½ P(equal). FPR95: the fraction of out-of-distribution rows at or below the
+    smallest threshold that keeps at least 95% of known rows. Where known and out-of-distribution rows do not overlap,
+    DeLong's variance is 0; the interval is exact (and wide) instead: min(n₁, n₂) disjoint pairs are all in order, so
+    AUROC ≥ (α/2)^(1/min(n₁, n₂)). O(n log n).
 
     References
     ----------
@@ -108,6 +117,7 @@ def ood_detection(
     """
     caller = "ood_detection"
     check_level(level, caller)
+    check_count(n_resamples, "n_resamples", caller)
     generator = check_rng(rng, caller)
     inside, outside = (_scores(v, name, by, space, caller) for v, name in ((known, "known"), (foreign, "foreign")))
     inside, outside = np.sort(inside), np.sort(outside)
@@ -124,13 +134,15 @@ def ood_detection(
     return OodDetection(
         _delong(inside, outside, level),
         Interval(fpr, float(edges[0]), float(edges[1]), level, "percentile", n),
-        threshold, len(inside), len(outside),
+        threshold,
+        len(inside),
+        len(outside),
     )
 
 
 def _delong(inside: Floats, outside: Floats, level: float) -> Interval:
-    """AUROC of sorted scores with the normal interval of [1], kept in [0, 1]."""
-    from scipy.special import ndtri
+    """AUROC of sorted scores with the logit interval of [1], or the exact one where nothing varies."""
+    from scipy.special import expit, logit, ndtri
 
     def share_below(these: Floats, others: Floats) -> Floats:
         left, right = (np.searchsorted(others, these, side=side) for side in ("left", "right"))
@@ -138,17 +150,31 @@ def _delong(inside: Floats, outside: Floats, level: float) -> Interval:
 
     seen_outside, seen_inside = share_below(outside, inside), 1 - share_below(inside, outside)
     area = float(seen_outside.mean())
-    parts = [x.var(ddof=1) / len(x) for x in (seen_outside, seen_inside) if len(x) > 1]
-    half = float(ndtri(0.5 + level / 2)) * float(np.sqrt(sum(parts)))
     n = len(inside) + len(outside)
-    return Interval(area, max(area - half, 0.0), min(area + half, 1.0), level, "DeLong", n)
+    if area in (0.0, 1.0):
+        # perfect separation puts min(n₁, n₂) disjoint pairs in order: at most AUROC^min of the samples do so
+        edge = float(((1 - level) / 2) ** (1 / min(len(inside), len(outside))))
+        low, high = (edge, 1.0) if area else (0.0, 1.0 - edge)
+        return Interval(area, low, high, level, "exact", n)
+    parts = [x.var(ddof=1) / len(x) for x in (seen_outside, seen_inside) if len(x) > 1]
+    spread = float(np.sqrt(sum(parts))) / (area * (1 - area))  # of logit AUROC, by the delta method
+    half = float(ndtri(0.5 + level / 2)) * spread
+    low, high = (float(expit(logit(area) + side * half)) for side in (-1, 1))
+    return Interval(area, low, high, level, "DeLong, logit", n)
 
 
 def swap_in(
-    known: ArrayLike, foreign: ArrayLike, *, by: str = "entropy", space: Space = "proba", batch_size: int = 100,
-    repeats: int = 20, level: float = 0.95, rng: RNG = None,
+    known: ArrayLike,
+    foreign: ArrayLike,
+    *,
+    by: str = "entropy",
+    space: Space = "proba",
+    batch_size: int = 100,
+    repeats: int = 20,
+    level: float = 0.95,
+    rng: RNG = None,
 ) -> SwapIn:
-    """Swap foreign rows into a batch of known ones step by step and follow the mean uncertainty.
+    """Swap out-of-distribution rows into a batch of known ones step by step and follow the mean uncertainty.
 
     Parameters
     ----------
@@ -186,8 +212,7 @@ def swap_in(
     caller = "swap_in"
     check_level(level, caller)
     for name, number in (("batch_size", batch_size), ("repeats", repeats)):
-        if isinstance(number, bool) or int(number) != number or number < 1:
-            raise input_error(name, caller, "be a whole number of at least 1", repr(number), "use the default")
+        check_count(number, name, caller, 1, "the default")
     generator = check_rng(rng, caller)
     inside, outside = (_scores(v, name, by, space, caller) for v, name in ((known, "known"), (foreign, "foreign")))
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_forecast, to_array
+from calibrant.core.moments import wilson
+from calibrant.core.options import check_share
 from calibrant.core.results import Record
-from calibrant.core.shares import wilson
 from calibrant.errors import input_error
 from calibrant.selective.uncertainty import at_most, forecast_uncertainty
 
@@ -31,13 +32,19 @@ class RejectionCurve(Record):
 
     def __str__(self) -> str:
         rows = zip(self.threshold, 100 * self.coverage, self.error, self.low, self.high, strict=True)
-        lines = ["{:9.2f} {:5.1f} %  {:.4f} [{:.4f}, {:.4f}]".format(*row) for row in rows]
+        lines = ["{:9.2f} {:5.1f}%  {:.4f} [{:.4f}, {:.4f}]".format(*row) for row in rows]
         return "\n".join(["threshold   kept    error", *lines])
 
 
 def rejection_curve(
-    y_true: ArrayLike, y_proba: ArrayLike, *, by: str | ArrayLike = "entropy", thresholds: ArrayLike | None = None,
-    level: float = 0.95, sample_weight: ArrayLike | None = None, classes: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    by: str | ArrayLike = "entropy",
+    thresholds: ArrayLike | None = None,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
     space: Space = "proba",
 ) -> RejectionCurve:
     """Compute the error of the forecasts whose uncertainty does not exceed a threshold.
@@ -49,7 +56,7 @@ def rejection_curve(
     y_proba : array-like of shape (n, K) or (n,)
         Probabilities, or logits with ``space="logit"``.
     by : {"entropy", "confidence"} or array of shape (n,), default="entropy"
-        Normalised entropy, 1 − confidence, or any score that is larger for less sure rows.
+        Normalized entropy, 1 − confidence, or any score that is larger for less sure rows.
     thresholds : array-like, optional
         By default 1.00, 0.95, …, 0.05, the UCE paper's.
     level : float, default=0.95
@@ -81,9 +88,7 @@ def rejection_curve(
     (array([0.25 , 0.333, 0.   ]), array([1.  , 0.75, 0.5 ]))
     """
     caller = "rejection_curve"
-    forecast = check_forecast(
-        y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space
-    )
+    forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
     check_level(level, caller)
     grid = THRESHOLDS if thresholds is None else to_array(thresholds, "thresholds", caller).astype(np.float64)
     if grid.ndim != 1 or not np.isfinite(grid).all():
@@ -100,5 +105,4 @@ def rejection_curve(
 
 def check_level(level: float, caller: str) -> None:
     """Refuse levels outside (0, 1)."""
-    if not 0 < level < 1:
-        raise input_error("level", caller, "lie strictly between 0 and 1", repr(level), "0.95 is usual")
+    check_share(level, "level", caller)

@@ -1,4 +1,4 @@
-"""How unsure a forecast is: normalised entropy, 1 − confidence, or a score of the caller's own."""
+"""How unsure a forecast is: normalized entropy, 1 − confidence, or a score of the caller's own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.edges import SLACK
-from calibrant.core.inputs import Forecast, check_forecast, check_matrix, check_names, to_array
+from calibrant.core.inputs import Forecast, check_forecast, check_matrix, check_names, to_array, to_float
+from calibrant.core.tables import SLACK
+from calibrant.core.vectors import normalized_entropy
 from calibrant.errors import input_error
-from calibrant.views import normalized_entropy
 
 #: The two scores every forecast has.
 KINDS = ("entropy", "confidence")
@@ -24,7 +24,7 @@ def uncertainty(y_proba: ArrayLike, *, by: str = "entropy", space: Space = "prob
     y_proba : array-like of shape (n, K) or (n,)
         Probabilities, or logits with ``space="logit"``.
     by : {"entropy", "confidence"}, default="entropy"
-        Normalised entropy −Σ p log p / log K, or 1 − max p.
+        Normalized entropy −Σ p log p / log K, or 1 − max p.
     space : {"proba", "logit"}, default="proba"
         What `y_proba` holds.
 
@@ -69,11 +69,11 @@ def check_scores(value: ArrayLike, argument: str, caller: str, n: int | None = N
     if array.ndim != 1 or (n is not None and len(array) != n):
         rows = "one score per row" if n is None else f"one score for each of the {n} rows"
         raise input_error(argument, caller, f"hold {rows}", f"shape {array.shape}", "larger must mean less sure")
-    scores = array.astype(np.float64)
+    scores = to_float(array, argument, caller).astype(np.float64)
     if not len(scores) or not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores))) if len(scores) else -1
         got = f"{scores[row]} at row {row}" if row >= 0 else "no rows"
-        raise input_error(argument, caller, "hold finite scores", got, "drop or mend the row")
+        raise input_error(argument, caller, "hold finite scores", got, "drop or fix the row")
     return scores
 
 

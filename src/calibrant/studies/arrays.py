@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-import calibrant.metrics  # noqa: F401  # declares the measures
+import calibrant.metrics  # noqa: F401  # declares the metrics
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.declare import Recipe, lookup
-from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
+from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
+from calibrant.core.options import check_type
 from calibrant.errors import input_error
 
 __all__ = ["build", "forecast_of", "log_sizes", "pack", "repeats_for"]
@@ -22,7 +23,7 @@ def pack(
     """Check predictions once and return them as named arrays; `name` tells several forecasts apart."""
     scores = to_array(y_proba, "y_proba", caller)
     truth = to_array(y_true, "y_true", caller)
-    if pairs:
+    if check_flag(pairs, "pairs", caller):
         check_pairs(truth, scores, caller=caller)
         return {f"{name}correct": truth, f"{name}confidence": scores}
     check_forecast(truth, scores, caller=caller, space=space)
@@ -39,19 +40,19 @@ def forecast_of(arrays: Mapping[str, Array], caller: str, name: str = "") -> For
 
 
 def build(spec: str) -> Recipe:
-    """Return the recipe of a measure written as ``name`` or ``name:key=value,key=value``.
+    """Return the recipe of a metric written as ``name`` or ``name:key=value,key=value``.
 
     Examples
     --------
     >>> build("tce:n_bins=100,norm=2").estimator.n_bins
     100
     """
-    short, _, rest = spec.partition(":")
+    short, _, rest = check_type(spec, str, "metrics", "study", "be names", "pass for example ['ece']").partition(":")
     params: dict[str, Any] = {}
     for item in filter(None, rest.split(",")):
         key, _, text = item.partition("=")
         params[key] = _value(text)
-    return lookup(short, "study").build(**params)
+    return lookup(short, "study", "classes").build(**params)
 
 
 def _value(text: str) -> Any:

@@ -9,10 +9,10 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.declare import Recipe
+from calibrant.core.options import check_counts
 from calibrant.core.tables import Bins
-from calibrant.estimators import Binned
-from calibrant.inference.null import null_values
-from calibrant.metrics.recipes import CalibrationError
+from calibrant.estimators import Binned, CalibrationError
+from calibrant.inference.null import null_distribution
 from calibrant.studies.arrays import build, forecast_of, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import TopLabel
@@ -23,7 +23,7 @@ BINS = (5, 10, 15, 20, 25, 30, 40, 50, 75, 100)
 
 
 def binned_measures(n_bins: int, *, pairs: bool = False) -> dict[str, Recipe]:
-    """Return the binned measures with this many bins."""
+    """Return the binned metrics with this many bins."""
     found: dict[str, Recipe] = {
         "ECE": build(f"ece:n_bins={n_bins}"),
         "top-label ACE": CalibrationError(TopLabel(), Binned(n_bins, "mass"), 1),
@@ -67,7 +67,9 @@ def bins(
         As in `run_study`.
     """
     arrays = pack(y_true, y_proba, "bins", space=space, pairs=pairs)
-    cells: list[Cell] = [{"bins": int(number), "resamples": n_resamples} for number in numbers]
+    cells: list[Cell] = [
+        {"bins": number, "resamples": n_resamples} for number in check_counts(numbers, "numbers", "bins")
+    ]
     rows = run_study(
         Study("bins", _one_number, tuple(cells), arrays, seed), folder=folder, jobs=jobs, progress=progress
     )
@@ -77,7 +79,7 @@ def bins(
 def _one_number(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator) -> list[Row]:
     forecast = forecast_of(arrays, "bins")
     recipes = binned_measures(cell["bins"], pairs="confidence" in arrays)
-    nulls = null_values(recipes, forecast, cell["resamples"], rng)
+    nulls = null_distribution(recipes, forecast, cell["resamples"], rng)
     rows = []
     for name, recipe in recipes.items():
         state = recipe.fill(forecast)

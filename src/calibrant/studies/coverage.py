@@ -30,7 +30,7 @@ __all__ = ["INTERVALS", "MODELS", "TESTS", "coverage", "draw"]
 
 MODELS = ("calibrated", "mild", "strong")
 SIZES = (300, 1000, 10_000)
-#: Name -> measure whose offered interval is checked.
+#: Name -> metric whose offered interval is checked.
 INTERVALS = {
     "ks": "ks",
     "ece": "ece",
@@ -82,7 +82,7 @@ def draw_classes(law: Floats, rng: np.random.Generator) -> Ints:
 
 @lru_cache(maxsize=4)
 def truths(model: str, n: int = 1_000_000) -> dict[str, float]:
-    """Return the population value of every measure and of every paired difference."""
+    """Return the population value of every metric and of every paired difference."""
     forecast, law, sharper = draw(model, n, np.random.default_rng(12345))
     top = forecast.argmax(axis=1)
     rows = np.arange(n)
@@ -128,14 +128,14 @@ def coverage(
 
     Parameters
     ----------
-    sizes : iterable of int, default 300, 1000, 10 000
+    sizes : iterable of int, default 300, 1000, 10,000
         Rows of a sample.
     models : iterable of str
         ``calibrated``, ``mild``, ``strong``.
     repeats : int, default 1000
-        Samples of each cell (a quarter of them at 10 000 rows).
+        Samples of each cell (a quarter of them at 10,000 rows).
     tests : bool, default True
-        Also count rejections at the 5 % level.
+        Also count rejections at the 5% level.
     parts : int, default 4
         Into how many cells the repeats are cut.
     seed, folder, jobs, progress
@@ -145,7 +145,7 @@ def coverage(
     -------
     StudyResult
         Rows: what (interval or test), name, model, n, samples, and rate: coverage in percent, or rejections in percent,
-        with the share of truths below and above the interval and its mean width.
+        with the fraction of truths below and above the interval and its mean width.
     """
     cells: list[Cell] = [
         {
@@ -243,9 +243,7 @@ def _peer_pvalues(y: Ints, p: Floats) -> dict[str, float]:
 def _upper(y: Ints, p: Floats, rng: np.random.Generator) -> float:
     """Return the upper limit whose fall below epsilon is a p-value of at most 0.05 in `equivalence_test`."""
     forecast = check_forecast(y, p, caller="coverage")
-    found = offered_interval(
-        lookup("ks"), build("ks"), forecast, level=0.9, n_resamples=0, groups=None, rng=rng
-    )
+    found = offered_interval(lookup("ks"), build("ks"), forecast, level=0.9, rng=rng)
     return 1.0 if found is None else found.high
 
 
@@ -281,13 +279,13 @@ def _finding(rows: list[Row]) -> str:
     sizes = [row for row in rows if is_size(row)]
     worst = min(spans, key=lambda row: row["rate"])
     text = (
-        f"Nominal 95 %: the lowest coverage is {worst['rate']:.1f} % "
+        f"Nominal 95%: the lowest coverage is {worst['rate']:.1f}% "
         f"({worst['name']}, {worst['model']}, n = {worst['n']}); "
-        f"{sum(row['rate'] >= 92 for row in spans)} of {len(spans)} cells reach 92 %."
+        f"{sum(row['rate'] >= 92 for row in spans)} of {len(spans)} cells reach 92%."
     )
     if sizes:
         largest = max(sizes, key=lambda row: row["rate"])
-        text += f" The largest size of a 5 % test is {largest['rate']:.1f} % ({largest['name']}, n = {largest['n']})."
+        text += f" The largest size of a 5% test is {largest['rate']:.1f}% ({largest['name']}, n = {largest['n']})."
     return text
 
 

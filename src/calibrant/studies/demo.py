@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Floats
+from calibrant.calibrators import AutoCalibrator
+from calibrant.inference import compare, evaluate
+from calibrant.reporting import report
 
-__all__ = ["Chapter", "Models", "digits_models", "has_fashion", "run_demo"]
+__all__ = ["Chapter", "Models", "digits_models", "run_demo"]
 
 #: Rows of the digits that train the classifiers and that repair them; the rest judges.
 TRAIN, CALIBRATE = 600, 600
@@ -48,13 +51,16 @@ class Chapter:
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
         return {
-            "name": self.name, "evaluation": self.evaluation.to_dict(), "reason": self.calibrator.reason_,
-            "comparison": self.comparison.to_dict(), "files": [str(path) for path in self.files],
+            "name": self.name,
+            "evaluation": self.evaluation.to_dict(),
+            "reason": self.calibrator.reason_,
+            "comparison": self.comparison.to_dict(),
+            "files": [str(path) for path in self.files],
         }
 
 
 def digits_models(seed: int = 0) -> list[Models]:
-    """Train an over-confident network and an under-confident forest on 600 digits."""
+    """Train an overconfident network and an underconfident forest on 600 digits."""
     from sklearn.datasets import load_digits
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -77,7 +83,10 @@ def digits_models(seed: int = 0) -> list[Models]:
 
 
 def run_demo(
-    folder: str | Path, *, seed: int = 0, models: list[Models] | None = None,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    models: list[Models] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Chapter]:
     """Evaluate, repair and compare; write files, calibrators and reports into a folder.
@@ -91,11 +100,8 @@ def run_demo(
     models : list of Models, optional
         Forecasts to use instead of the digits.
     tell : callable
-        Told each step in a sentence.
+        Called with each step in a sentence.
     """
-    from calibrant.calibrators import AutoCalibrator
-    from calibrant.inference import compare, evaluate
-
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     tell("training a network and a forest on 600 digits …")
@@ -117,23 +123,15 @@ def run_demo(
     return chapters
 
 
-def has_fashion() -> bool:
-    """Whether the system's Fashion-MNIST, and torch to train on it, are installed."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        return False
-    from calibrant.studies.training.images import find_idx
-
-    return find_idx("fashion-mnist") is not None
-
-
 def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> None:
     """Write the page about one model."""
-    from calibrant.reporting import report
-
     report(
-        model.y_test, model.test, calibrator=calibrator, title=f"The {model.name} on handwritten digits",
-        source=f"{model.name}.npz", command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
-        rng=seed, output=path,
+        model.y_test,
+        model.test,
+        calibrator=calibrator,
+        title=f"The {model.name} on handwritten digits",
+        source=f"{model.name}.npz",
+        command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
+        rng=seed,
+        output=path,
     )

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from calibrant.core.atomic import atomic_path
 from calibrant.errors import require
 
 __all__ = ["draw_panels", "panels_svg"]
@@ -33,15 +34,14 @@ def _figure(curves: dict[str, dict[str, list[float]]], title: str) -> Any:
 
 
 def draw_panels(curves: dict[str, dict[str, list[float]]], path: Path, title: str = "") -> Path:
-    """Draw one panel per entry and write it aside first; return the path.
+    """Draw one panel per entry into a file that appears whole; return its path.
 
     In a panel the first series is the abscissa; the others are lines; ``"x low"`` and ``"x high"`` are the band of
     ``"x"``. An abscissa named ``"n …"`` is drawn in logarithms, one named ``"class"`` as bars.
     """
     figure = _figure(curves, title)
-    aside = path.with_name(f"{path.stem}.part{path.suffix}")
-    figure.savefig(aside, metadata=PLAIN if path.suffix == ".svg" else None)
-    aside.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], metadata=PLAIN if path.suffix == ".svg" else None)
     return path
 
 

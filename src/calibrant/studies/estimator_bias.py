@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Floats, Space
+from calibrant.calibrators import BetaCalibration
 from calibrant.core.declare import Recipe
 from calibrant.core.inputs import check_forecast
 from calibrant.core.links import sigmoid
+from calibrant.core.options import check_count, check_counts
 from calibrant.datasets import two_gaussians
-from calibrant.estimators import KDE, Binned, State
-from calibrant.metrics.recipes import CalibrationError
+from calibrant.estimators import KDE, Binned, CalibrationError, State
 from calibrant.studies.arrays import forecast_of, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import ClassK
@@ -48,7 +49,7 @@ class Unclipped(CalibrationError):  # noqa: N818 -- a calibration error, not an 
 
     def finish(self, state: State) -> Floats:
         """Return the power without the clip at 0."""
-        return self.view.join(self.estimator.power(state, self.norm))
+        return self.view.join(self.estimator.power(state, self.norm), self.norm)
 
 
 def estimator_bias(
@@ -90,7 +91,9 @@ def estimator_bias(
         score, hit = forecast.top_score.astype(np.float64), forecast.hit
         arrays, models = {"score": score, "frequency": _smooth(score, hit)}, ["your forecasts"]
     cells: list[Cell] = [
-        {"model": model, "n": int(n), "repeats": repeats, "order": order} for model in models for n in sizes
+        {"model": model, "n": n, "repeats": check_count(repeats, "repeats", "estimator_bias", 1), "order": order}
+        for model in models
+        for n in check_counts(sizes, "sizes", "estimator_bias")
     ]
     study = Study(f"estimator-bias-{order}", _one_size, tuple(cells), arrays, seed)
     rows = run_study(study, folder=folder, jobs=jobs, progress=progress)
@@ -98,8 +101,6 @@ def estimator_bias(
 
 
 def _smooth(score: Floats, hit: Array) -> Floats:
-    from calibrant.calibrators import BetaCalibration
-
     p = np.clip(score, 1e-6, 1 - 1e-6)
     fitted = BetaCalibration().fit(p, hit.astype(np.int64))
     return np.asarray(fitted.predict_proba(p)[:, 1])

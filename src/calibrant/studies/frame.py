@@ -1,30 +1,33 @@
 """The frame of a study: a grid of cells, one function that works on a cell, results as a table.
 
 A cell's random numbers depend on the seed and the cell alone, so neither the number of processes nor a kill in the
-middle changes a result. Finished cells are written aside and renamed; a study that was stopped goes on there.
+middle changes a result. Finished cells are kept (`checkpoints`); a study that was stopped goes on there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant._typing import Array
+from calibrant.core.atomic import atomic_path, write_text
+from calibrant.core.jsonable import jsonable
+from calibrant.core.options import check_count, check_path, check_type
 from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
+from calibrant.studies.checkpoints import SCHEMA, Piece, Tell, run_pieces
+from calibrant.studies.drawing import draw_panels
+from calibrant.studies.writing import text_table
 
 __all__ = [
     "Cell",
@@ -36,16 +39,12 @@ __all__ = [
     "current_workspace",
     "run_study",
     "workspace",
-    "write_text",
 ]
 
-SCHEMA = 1
 #: Parameters of one cell: plain values only, they name its checkpoint.
 Cell = dict[str, Any]
 #: One line of a study's table.
 Row = dict[str, Any]
-#: Called with (cells done, all cells, what was finished last).
-Tell = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +99,11 @@ def cell_rng(study: Study, cell: Cell) -> np.random.Generator:
     return np.random.default_rng([study.seed, zlib.crc32(cell_key(cell).encode())])
 
 
-def _work(study: Study, cell: Cell) -> list[Row]:
+def _work(study: Study, cell: Cell) -> dict[str, list[Row]]:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
-        return study.worker(cell, study.arrays, cell_rng(study, cell))
+        return {"rows": study.worker(cell, study.arrays, cell_rng(study, cell))}
 
 
 @dataclass(frozen=True)
@@ -151,49 +150,26 @@ def run_study(
         Processes, by default one; 0 means one per core. More than one needs a script that can be imported
         (``if __name__ == "__main__"``); no number depends on it.
     progress : callable, optional
-        Told (done, all, cell) after every cell.
+        Called with (done, all, cell) after every cell.
     """
     here = current_workspace()
-    folder, jobs, progress = folder or here.folder, here.jobs if jobs is None else jobs, progress or here.progress
-    if jobs is not None and jobs < 0:
-        raise input_error("jobs", "run_study", "be at least 0 (0: all cores)", repr(jobs), "use 1")
-    place = None if folder is None else _claim(Path(folder), study)
-    found: dict[int, list[Row]] = {}
-    for i, cell in enumerate(study.cells):
-        saved = None if place is None else _read(place / _file_name(cell))
-        if saved is not None:
-            found[i] = saved
-    todo = [i for i in range(len(study.cells)) if i not in found]
+    folder, jobs = here.folder if folder is None else folder, here.jobs if jobs is None else jobs
+    progress = here.progress if progress is None else progress
+    if not (isinstance(study.seed, int | np.integer) and study.seed >= 0):
+        raise input_error("seed", "run_study", "be a whole number, not below 0", repr(study.seed), "use 0")
+    if jobs is not None:
+        check_count(jobs, "jobs", "run_study", 0, "0 for all cores, or 1")
     if progress is not None:
-        progress(len(found), len(study.cells), "")
-    for i, rows in _finish(study, todo, min(cores(jobs), max(len(todo), 1))):
-        found[i] = rows
-        if place is not None:
-            write_text(place / _file_name(study.cells[i]), json.dumps({"schema": SCHEMA, "rows": rows}))
-        if progress is not None:
-            progress(len(found), len(study.cells), cell_key(study.cells[i]))
-    return [row for i in range(len(study.cells)) for row in found[i]]
-
-
-def _finish(study: Study, todo: list[int], jobs: int) -> Iterator[tuple[int, list[Row]]]:
-    if jobs < 2 or len(todo) < 2:
-        for i in todo:
-            yield i, _plain(_work(study, study.cells[i]))
-        return
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-    try:
-        waiting: dict[Future[list[Row]], int] = {pool.submit(_work, study, study.cells[i]): i for i in todo}
-        while waiting:
-            ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ended:
-                yield waiting.pop(future), _plain(future.result())
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _plain(rows: list[Row]) -> list[Row]:
-    """Return plain numbers: what a checkpoint gives back must equal what was computed."""
-    return [{key: v.item() if isinstance(v, np.generic) else v for key, v in row.items()} for row in rows]
+        check_type(progress, Callable, "progress", "run_study", "be a function of (done, all, cell)", "pass None")
+    if folder is not None:
+        check_path(folder, "folder", "run_study")
+    place = None if folder is None else _claim(Path(folder), study)
+    pieces = [
+        Piece(cell_key(cell), (study, cell), None if place is None else place / _file_name(cell))
+        for cell in study.cells
+    ]
+    answers = run_pieces(_work, pieces, jobs=cores(jobs), progress=progress)
+    return [row for answer in answers for row in answer["rows"]]
 
 
 def _file_name(cell: Cell) -> str:
@@ -210,40 +186,18 @@ def _claim(folder: Path, study: Study) -> Path:
     return cells
 
 
-def _read(path: Path) -> list[Row] | None:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    rows: list[Row] | None = document.get("rows") if document.get("schema") == SCHEMA else None
-    return rows
-
-
-def valid_json(value: Any) -> Any:
-    """Replace infinite and undefined numbers by strings."""
-    if isinstance(value, dict):
-        return {key: valid_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [valid_json(item) for item in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write aside and rename: a kill leaves no half-written file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
-
-
 @dataclass(frozen=True, eq=False)
 class StudyResult(Record):
-    """A study's table, what it shows in one sentence, and what its figure draws (panel -> series -> values)."""
+    """A study's table, what it shows in one sentence, and what its figure draws (panel -> series -> values).
+
+    `tables` are what a page shows instead of the rows (title -> lines), where the rows are too many to read.
+    """
 
     name: str
     rows: tuple[Row, ...]
     finding: str
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    tables: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
     def to_frame(self) -> Any:
         """Return the table as a Polars frame."""
@@ -256,23 +210,18 @@ class StudyResult(Record):
         return {"schema": SCHEMA, "study": self.name, "finding": self.finding, "rows": list(self.rows)}
 
     def __str__(self) -> str:
-        from calibrant.studies.writing import text_table
-
         return f"{text_table(self.rows)}\n\n{self.finding}"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write NAME.parquet, NAME.csv, NAME.json and, with matplotlib, NAME.svg and NAME.png; return the paths."""
-        from calibrant.studies.drawing import draw_panels
-
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         frame = self.to_frame()
         written = [folder / f"{self.name}{suffix}" for suffix in (".parquet", ".csv", ".json")]
         for path, write in zip(written[:2], (frame.write_parquet, frame.write_csv), strict=True):
-            aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-            write(aside)
-            aside.replace(path)
-        write_text(written[2], json.dumps(valid_json(self.to_dict()), indent=1, ensure_ascii=False))
+            with atomic_path(path) as temporary:
+                write(temporary)
+        write_text(written[2], json.dumps(jsonable(self.to_dict()), indent=1, ensure_ascii=False))
         if self.curves:
             try:
                 written += [draw_panels(self.curves, folder / f"{self.name}{s}", self.name) for s in (".svg", ".png")]

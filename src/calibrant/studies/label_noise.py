@@ -1,8 +1,8 @@
-"""Label noise: how well each measure follows the true error of the whole vector as outcomes become random.
+"""Label noise: how well each metric follows the true error of the whole vector as outcomes become random.
 
 Nixon et al. (2019), figure 8, has no printed protocol; ours: logits z of ten classes, outcomes from softmax(z/x) with
 noise x, and a family of wrong models softmax((a·z + b)/x) with random slope a and random class shifts b, whose true
-error, the mean over classes of E|p_k − q_k|, is known. A measure is good when it ranks the models as the truth does.
+error, the mean over classes of E|p_k − q_k|, is known. A metric is good when it ranks the models as the truth does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from calibrant._typing import Array, ArrayLike, Floats, Space
 from calibrant.core.inputs import check_forecast
 from calibrant.core.links import softmax
+from calibrant.core.options import check_count, check_numbers
 from calibrant.datasets import draw_labels
 from calibrant.errors import input_error
 from calibrant.studies.arrays import build, pack
@@ -41,7 +42,7 @@ def label_noise(
     jobs: int | None = None,
     progress: Tell | None = None,
 ) -> StudyResult:
-    """Rank random wrong models by every measure and by their true error, at growing label noise.
+    """Rank random wrong models by every metric and by their true error, at growing label noise.
 
     Parameters
     ----------
@@ -64,8 +65,11 @@ def label_noise(
         arrays = {"z": as_logits(packed)}
         if arrays["z"].ndim == 1:
             raise input_error("y_proba", "label_noise", "have a column per class", "one column", "pass (n, K)")
+    for argument, value, least in (("models", models, 2), ("n", n, 1), ("n_classes", n_classes, 2)):
+        check_count(value, argument, "label_noise", least, "the default")
     cells: list[Cell] = [
-        {"noise": float(x), "models": models, "n": n, "classes": n_classes, "seed": seed} for x in noise
+        {"noise": x, "models": models, "n": n, "classes": n_classes, "seed": seed}
+        for x in check_numbers(noise, "noise", "label_noise")
     ]
     study = Study("label-noise", _one_level, tuple(cells), arrays, seed)
     rows = run_study(study, folder=folder, jobs=jobs, progress=progress)
@@ -91,7 +95,7 @@ def _one_level(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator
         {
             "noise": cell["noise"],
             "measure": name,
-            "rank_correlation": float(spearmanr(values[:, j], truths)[0]),
+            "rank_correlation": float(spearmanr(values[:, j], truths)[0]) if np.ptp(values[:, j]) > 0 else 0.0,
             "mean": values[:, j].mean(),
             "true_error": truths.mean(),
         }

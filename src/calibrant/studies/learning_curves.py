@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+import calibrant.calibrators as rooms
 from calibrant._typing import Array, ArrayLike, Space
-from calibrant.calibrators import by_short_name
+from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator
-from calibrant.core.inputs import check_forecast
+from calibrant.core.inputs import check_forecast, check_words
+from calibrant.core.options import check_count, check_counts
 from calibrant.errors import input_error
 from calibrant.studies.arrays import build, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
@@ -24,8 +26,6 @@ MEASURES = {"KDE ECE": "kde", "ECE": "ece", "accuracy": "accuracy", "Brier": "br
 
 def make_method(name: str, space: Space) -> Calibrator:
     """Return an unfitted calibrator: a paper's abbreviation, or any short name of `calibrant.calibrators`."""
-    import calibrant.calibrators as rooms
-
     if name == "ts":  # squared error, as Zhang et al. (2020) fit it
         return rooms.TemperatureScaling(loss="brier", space=space)
     if name == "irova-ts":
@@ -44,7 +44,7 @@ def make_method(name: str, space: Space) -> Calibrator:
         "spline": "SplineCalibration",
         "ts-nll": "TemperatureScaling",
     }.get(name)
-    kind = getattr(rooms, short) if short else by_short_name(name)
+    kind = getattr(rooms, short) if short else get_calibrator(name)
     made: Calibrator = kind(space=space)
     return made
 
@@ -68,7 +68,7 @@ def learning_curves(
     Parameters
     ----------
     y_true, y_proba : array-like
-        All labelled rows; each repeat splits them anew into `n_test` test rows and calibration rows.
+        All labeled rows; each repeat splits them anew into `n_test` test rows and calibration rows.
     methods : iterable of str
         ``ts``, ``ets``, ``irm``, ``irova``, ``irova-ts`` or short names of `calibrant.calibrators`.
     sizes : iterable of int, optional
@@ -83,7 +83,7 @@ def learning_curves(
     Returns
     -------
     StudyResult
-        Rows: method, calibration rows, and mean and spread of every measure on the test rows.
+        Rows: method, calibration rows, and mean and standard deviation of every metric on the test rows.
 
     References
     ----------
@@ -91,16 +91,18 @@ def learning_curves(
     """
     arrays = pack(y_true, y_proba, "learning_curves", space=space)
     n = len(arrays["labels"])
-    test = max(1, n // 3) if n_test is None else n_test
+    test = (
+        max(1, n // 3) if n_test is None else check_count(n_test, "n_test", "learning_curves", 1, "a third of the rows")
+    )
     if not 0 < test < n:
         raise input_error("n_test", "learning_curves", f"lie between 1 and {n - 1}", repr(n_test), "use a third")
     if sizes is None:
         sizes = [128 * 2**i for i in range(20) if 128 * 2**i < n - test] + [n - test]
-    wanted = sorted({min(int(size), n - test) for size in sizes})
-    names = ["none", *(name for name in methods if name != "none")]
+    wanted = sorted({min(size, n - test) for size in check_counts(sizes, "sizes", "learning_curves")})
+    names = ["none", *(name for name in check_words(methods, "methods", "learning_curves", 1) if name != "none")]
     cells: list[Cell] = [
         {"rows": size, "repeat": r, "methods": names, "test": test, "space": space}
-        for r in range(repeats)
+        for r in range(check_count(repeats, "repeats", "learning_curves", 1, "10"))
         for size in wanted
     ]
     found = run_study(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from calibrant._typing import ArrayLike, Space
-from calibrant.inference.bias import expected_ece, smallest_n
+from calibrant.core.options import check_numbers
+from calibrant.inference.bias import expected_ece, required_sample_size
 from calibrant.studies.arrays import log_sizes
 from calibrant.studies.frame import StudyResult
 
@@ -23,8 +24,8 @@ def resolution(
     """Say which ECE these rows can resolve, and how many rows a given error needs.
 
     An error is resolved when noise alone gives an expected ECE of at most half of it (as in
-    `calibrant.inference.smallest_n`); the expected ECE of a calibrated model with these confidences is the folded
-    normal mean [1].
+    `calibrant.inference.required_sample_size`); the expected ECE of a calibrated model with these confidences is the
+    folded normal mean [1].
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def resolution(
     ]
     own = next(row for row in rows if row["n"] == n)
     needs = ", ".join(
-        f"{100 * error:g} points: {smallest_n(error, y_true, y_proba, n_bins=n_bins, space=space)} rows"
-        for error in errors
+        f"{100 * error:g} points: {required_sample_size(error, y_true, y_proba, n_bins=n_bins, space=space)} rows"
+        for error in check_numbers(errors, "errors", "resolution")
     )
     finding = f"Your {n} rows cannot resolve an ECE below {100 * own['resolves']:.2g} points. Rows needed for {needs}."
     curves = {

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Space
+from calibrant.core.inputs import check_words
+from calibrant.core.options import check_count, check_counts
 from calibrant.studies.arrays import build, forecast_of, log_sizes, pack, repeats_for
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["GRUBER", "sample_size"]
 
-#: The estimators of Gruber & Buettner (2022), figures 1, 3, 5-7: name -> measure.
+#: The estimators of Gruber & Buettner (2022), figures 1, 3, 5-7: name -> metric.
 GRUBER: dict[str, str] = {
     "RBS": "rbs",
     "ECE": "ece",
@@ -33,7 +35,7 @@ def sample_size(
     y_proba: ArrayLike,
     after: ArrayLike | None = None,
     *,
-    measures: Mapping[str, str] | Iterable[str] | None = None,
+    metrics: Mapping[str, str] | Iterable[str] | None = None,
     sizes: Iterable[int] | None = None,
     repeats: int = 10_000,
     space: Space = "proba",
@@ -43,6 +45,7 @@ def sample_size(
     folder: str | Path | None = None,
     jobs: int | None = None,
     progress: Tell | None = None,
+    measures: Mapping[str, str] | Iterable[str] | None = None,
 ) -> StudyResult:
     """Measure subsamples of growing size, drawn without replacement, and compare with the whole set.
 
@@ -52,8 +55,8 @@ def sample_size(
         The test set.
     after : array-like, optional
         The same rows after a repair: the study then also follows the improvement.
-    measures : mapping or iterable, optional
-        Title -> measure (``"tce:n_bins=100"``), or measures; default those of Gruber & Buettner (2022).
+    metrics : mapping or iterable, optional
+        Title -> metric (``"tce:n_bins=100"``), or metrics; default those of Gruber & Buettner (2022).
     sizes : iterable of int, optional
         Default ten sizes from 100 to n, equally spaced in logarithms.
     repeats : int, default 10000
@@ -62,11 +65,13 @@ def sample_size(
         What the forecasts hold; `pairs` for (correct, confidence).
     seed, folder, jobs, progress
         As in `run_study`.
+    measures
+        The name of `metrics` in version 0.1.
 
     Returns
     -------
     StudyResult
-        Rows: size, measure, mean, standard deviation over draws, relative = mean over value of the whole set, the
+        Rows: size, metric, mean, standard deviation over draws, relative = mean over value of the whole set, the
         mean of the square, and the same for the change before − after.
 
     References
@@ -77,10 +82,12 @@ def sample_size(
     if after is not None:
         arrays |= pack(y_true, after, "sample_size", space=after_space, pairs=pairs, name="after ")
     n = len(next(iter(arrays.values())))
-    wanted = log_sizes(n) if sizes is None else sorted({min(int(size), n) for size in sizes})
-    specs = _specs(measures, pairs)
+    wanted = log_sizes(n) if sizes is None else sorted({min(m, n) for m in check_counts(sizes, "sizes", "sample_size")})
+    specs = _specs(measures if metrics is None else metrics, pairs)
     cells: list[Cell] = []
-    for size, count in zip(wanted, repeats_for(len(wanted), repeats), strict=True):
+    for size, count in zip(
+        wanted, repeats_for(len(wanted), check_count(repeats, "repeats", "sample_size", 1)), strict=True
+    ):
         parts = max(1, round(size * count / _CELL_ROWS))
         share = np.diff(np.rint(np.linspace(0, count, parts + 1)).astype(int))
         cells += [{"n": size, "part": part, "repeats": int(share[part]), "measures": specs} for part in range(parts)]
@@ -90,14 +97,15 @@ def sample_size(
     return StudyResult("sample-size", tuple(rows), _finding(rows), _curves(rows))
 
 
-def _specs(measures: Mapping[str, str] | Iterable[str] | None, pairs: bool) -> dict[str, str]:
-    if measures is None:
+def _specs(metrics: Mapping[str, str] | Iterable[str] | None, pairs: bool) -> dict[str, str]:
+    if metrics is None:
         return {k: v for k, v in GRUBER.items() if not pairs or build(v).top_label_only}
-    return dict(measures) if isinstance(measures, Mapping) else {name: name for name in measures}
+    names = check_words(metrics, "metrics", "sample_size", 1)
+    return dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in names}
 
 
 def _subsamples(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator) -> list[Row]:
-    """Draw subsamples of one size and sum up every measure, before and after."""
+    """Draw subsamples of one size and sum up every metric, before and after."""
     recipes = {name: build(spec) for name, spec in cell["measures"].items()}
     forecasts = [forecast_of(arrays, "sample_size")]
     if any(name.startswith("after ") for name in arrays):
@@ -114,16 +122,18 @@ def _subsamples(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generato
     rows = []
     for k, name in enumerate(recipes):
         before = values[:, 0, k]
+        square = before**2
         row: Row = {
             "n": size,
             "measure": name,
             "repeats": cell["repeats"],
             "sum": before.sum(),
-            "squares": (before**2).sum(),
+            "squares": square.sum(),
+            "fourths": (square**2).sum(),
         }
         if len(forecasts) == 2:
-            change, square = before - values[:, 1, k], before**2 - values[:, 1, k] ** 2
-            row |= {"change_sum": change.sum(), "change_squares": (change**2).sum(), "square_change_sum": square.sum()}
+            for key, change in (("change", before - values[:, 1, k]), ("square_change", square - values[:, 1, k] ** 2)):
+                row |= {f"{key}_sum": change.sum(), f"{key}_squares": (change**2).sum()}
         rows.append(row)
     return rows
 
@@ -146,24 +156,26 @@ def _collect(parts: list[Row]) -> list[Row]:
             "measure": name,
             "repeats": int(count),
             "mean": mean,
-            "std": float(np.sqrt(max(total["squares"] / count - mean**2, 0.0))),
+            "std": _spread(mean, total["squares"] / count),
             "relative": _ratio(mean, whole["sum"] / whole["repeats"]),
             "mean_square": total["squares"] / count,
+            "square_std": _spread(total["squares"] / count, total.get("fourths", np.nan) / count),
             "relative_square": _ratio(total["squares"] / count, whole["squares"] / whole["repeats"]),
         }
-        if "change_sum" in total:
-            change = total["change_sum"] / count
+        for key in ("change", "square_change") if "change_sum" in total else ():
+            change = total[f"{key}_sum"] / count
             row |= {
-                "change": change,
-                "change_std": float(np.sqrt(max(total["change_squares"] / count - change**2, 0.0))),
-                "relative_change": _ratio(change, whole["change_sum"] / whole["repeats"]),
-                "square_change": total["square_change_sum"] / count,
-                "relative_square_change": _ratio(
-                    total["square_change_sum"] / count, whole["square_change_sum"] / whole["repeats"]
-                ),
+                key: change,
+                f"{key}_std": _spread(change, total.get(f"{key}_squares", np.nan) / count),
+                f"relative_{key}": _ratio(change, whole[f"{key}_sum"] / whole["repeats"]),
             }
         rows.append(row)
     return rows
+
+
+def _spread(mean: float, square: float) -> float:
+    """Return the standard deviation of draws from their mean and the mean of their squares (nan: kept by 0.1)."""
+    return float(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
 
 def _ratio(a: float, b: float) -> float:

@@ -1,4 +1,4 @@
-"""Every measure against the softmax temperature."""
+"""Every metric against the softmax temperature."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from calibrant._typing import Array, ArrayLike, Floats, Space
 from calibrant.core.declare import Recipe
 from calibrant.core.inputs import check_forecast
 from calibrant.core.links import softmax
-from calibrant.estimators import Binned
-from calibrant.metrics.recipes import CalibrationError
+from calibrant.core.options import check_numbers
+from calibrant.estimators import Binned, CalibrationError
 from calibrant.studies.arrays import build, pack
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import TopLabel
@@ -23,7 +23,7 @@ TEMPERATURES = tuple(np.round(np.geomspace(0.25, 6.0, 25), 4).tolist())
 
 
 def measures() -> dict[str, Recipe]:
-    """Return the measures of the UCE paper's figures, with the top-label ACE it calls ACE."""
+    """Return the metrics of the UCE paper's figures, with the top-label ACE it calls ACE."""
     return {
         "ECE": build("ece"),
         "top-label ACE": CalibrationError(TopLabel(), Binned(15, "mass"), 1),
@@ -46,7 +46,7 @@ def temperature_sweep(
     jobs: int | None = None,
     progress: Tell | None = None,
 ) -> StudyResult:
-    """Divide the logits by each temperature and measure; says where every measure has its minimum.
+    """Divide the logits by each temperature and measure; says where every metric has its minimum.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def temperature_sweep(
         As in `run_study`.
     """
     arrays = pack(y_true, y_proba, "temperature_sweep", space=space)
-    cells: list[Cell] = [{"temperature": float(t)} for t in temperatures]
+    cells: list[Cell] = [{"temperature": t} for t in check_numbers(temperatures, "temperatures", "temperature_sweep")]
     study = Study("temperature", _one_temperature, tuple(cells), arrays, seed)
     rows = run_study(study, folder=folder, jobs=jobs, progress=progress)
     return StudyResult("temperature", tuple(rows), _finding(rows), _curves(rows))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from calibrant.core.results import format_value
+from calibrant.core.text import significant, table
 
 if TYPE_CHECKING:
     from calibrant.studies.frame import StudyResult
 
-__all__ = ["markdown_table", "stamp", "study_page", "text_table"]
+__all__ = ["markdown", "markdown_table", "stamp", "study_page", "text_table"]
 
 
 def _cell(value: Any) -> str:
@@ -21,7 +21,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return format_value(value) if isinstance(value, float) else str(value)
+    return significant(value) if isinstance(value, float) else str(value)
 
 
 def _cells(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -33,18 +33,27 @@ def text_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return rows as aligned columns."""
     if not rows:
         return "no rows"
-    table = _cells(rows)
-    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table)
+    return "\n".join(table(_cells(rows)))
 
 
 def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return rows as a Markdown table."""
-    if not rows:
-        return ""
-    head, *body = ([cell.replace("|", "\\|") for cell in line] for line in _cells(rows))
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(markdown(_cells(rows))) if rows else ""
+
+
+def markdown(cells: Iterable[Sequence[str]], *, right_from: int | None = None) -> list[str]:
+    """Return rows of text cells as the lines of a Markdown table, the header being the first row.
+
+    Columns from number `right_from` on are aligned to the right.
+
+    Examples
+    --------
+    >>> markdown([("metric", "value"), ("ece", "4.75%")], right_from=1)
+    ['| metric | value |', '| --- | ---: |', '| ece | 4.75% |']
+    """
+    head, *body = ([cell.replace("|", "\\|") for cell in row] for row in cells)
+    rule = ["---" if right_from is None or i < right_from else "---:" for i in range(len(head))]
+    return ["| " + " | ".join(line) + " |" for line in (head, rule, *body)]
 
 
 def stamp(command: str, *packages: str) -> str:
@@ -65,6 +74,7 @@ def stamp(command: str, *packages: str) -> str:
 def study_page(result: StudyResult, command: str) -> str:
     """Return a study as a Markdown page with finding, stamp and table."""
     title = result.name.replace("-", " ")
-    return "\n\n".join(
-        [f"# {title[0].upper()}{title[1:]}", stamp(command), result.finding, markdown_table(result.rows), ""]
-    )
+    head = [f"# {title[0].upper()}{title[1:]}", stamp(command), result.finding]
+    if not result.tables:
+        return "\n\n".join([*head, markdown_table(result.rows), ""])
+    return "\n\n".join([*head, *(f"{name}:\n\n{markdown_table(rows)}" for name, rows in result.tables.items()), ""])

@@ -10,6 +10,7 @@ _SUITES = {
     "check_calibrator": "calibrators",
     "check_engine": "engines",
     "check_loss": "losses",
+    "check_metric": "metrics",
 }
 
 __all__ = [*_SUITES]  # noqa: PLE0604  # names of the mapping

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant._typing import ArrayLike
+from calibrant.core.options import check_type
+from calibrant.workflows.check import check
 
 __all__ = ["assert_calibrated"]
 
 
 def assert_calibrated(
-    y_true: ArrayLike, y_proba: ArrayLike, *, max_error: float = 0.05, measure: str = "ks",
-    min_pvalue: float | None = None, **options: Any,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    max_error: float = 0.05,
+    metric: str = "ks",
+    min_pvalue: float | None = None,
+    undecided: str = "point",
+    measure: str | None = None,
+    **options: Any,
 ) -> None:
     """Raise AssertionError, with the whole evaluation, unless a calibration error is small enough.
 
@@ -20,11 +29,16 @@ def assert_calibrated(
     y_true, y_proba
         Truth and forecast, as in `calibrant.evaluate`.
     max_error : float, default 0.05
-        Largest value of the measure that passes.
-    measure : str, default "ks"
-        Short name of a measure; the top-label KS error needs no bins.
+        Largest value of the metric that passes.
+    metric : str, default "ks"
+        Short name of a metric; the top-label KS error needs no bins.
     min_pvalue : float, optional
         Also fail when the KS test rejects calibration below this p-value.
+    undecided : {"point", "pass", "fail"}
+        What happens where the interval of the metric holds `max_error`: the value decides (default), pass, fail. It is
+        the gate of `calibrant.check`.
+    measure
+        The name of `metric` in version 0.1.
     **options
         Further options of `calibrant.evaluate` (``space``, ``classes``, ``sample_weight``, ``rng`` …).
 
@@ -41,18 +55,29 @@ def assert_calibrated(
     ...
     AssertionError: ks is 0.2, more than the 0.1 allowed ...
     """
-    from calibrant.inference import evaluate
-
-    names = list(dict.fromkeys([measure, "ks"]))
-    evaluation = evaluate(y_true, y_proba, measures=names, **{"rng": 0, **options})
-    result = evaluation[measure]
-    if not result.value <= max_error:
-        null = "" if result.null_mean is None else (
-            f" (a calibrated model would show {result.null_mean:.4g} ± {result.null_std:.2g} at n = {evaluation.n})"
-        )
-        raise AssertionError(
-            f"{measure} is {result.value:.4g}, more than the {max_error:g} allowed{null}.\n{evaluation}"
-        )
-    pvalue = evaluation["ks"].pvalue
-    if min_pvalue is not None and pvalue is not None and pvalue < min_pvalue:
-        raise AssertionError(f"the KS test rejects calibration: p = {pvalue:.3g} < {min_pvalue:g}.\n{evaluation}")
+    metric = metric if measure is None else measure
+    check_type(metric, str, "metric", "assert_calibrated", "be the name of a metric", "for example 'ks'")
+    pvalues = {} if min_pvalue is None else {"ks": min_pvalue}
+    gate = check(
+        y_true,
+        y_proba,
+        max_values={metric: max_error},
+        min_pvalues=pvalues,
+        undecided=undecided,
+        **{"rng": 0, **options},
+    )
+    broken = next((line for line in gate.lines if not line.passed), None)
+    if broken is None:
+        return
+    if broken.rule == "min-pvalue":
+        shown = "unknown" if broken.value is None else f"{broken.value:.3g}"
+        raise AssertionError(f"the KS test rejects calibration: p = {shown} < {broken.limit:g}.\n{gate.evaluation}")
+    result = gate.evaluation[metric]
+    null = ""
+    if result.null_mean is not None:
+        null = f" (a calibrated model would show {result.null_mean:.4g} ± {result.null_std:.2g} at n = {gate.n})"
+    how = f"; undecided at this n: {broken.need}" if broken.answer == "undecided" else ""
+    more = "more than" if not result.value <= max_error else "not surely below"
+    raise AssertionError(
+        f"{metric} is {result.value:.4g}, {more} the {max_error:g} allowed{null}{how}.\n{gate.evaluation}"
+    )

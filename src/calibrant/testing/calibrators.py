@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
+from calibrant.calibrators._artifact import load
+from calibrant.calibrators.portable import predict_from_json
 from calibrant.core.links import softmax
-from calibrant.errors import CalibrantWarning, NotFittedError
+from calibrant.errors import CalibrantWarning, InputError, NotFittedError
+from calibrant.testing import regression_calibrators
 
 __all__ = ["check_calibrator"]
 
@@ -32,20 +35,24 @@ def check_calibrator(calibrator: Any, *, rng: int = 0) -> None:
     Notes
     -----
     Checks declarations, cloning, the simplex on hostile input (ten rows or one, separable and absent classes,
-    exact 0 and 1, repeated rows, zero weights), weights = repetition, row order, float32 = float64,
-    one binary column = two, labels, declared argmax / order / injectivity / saturation, refusal of bad
-    input, untouched arguments, pickling, and that saved and exported maps agree.
+    exact 0 and 1, repeated rows, zero weights), weights = repetition, weights of any scale, margins of any scale, row
+    order, permuted and absent classes, byte order, float32 = float64, one binary column = two, labels, declared
+    argmax / order / injectivity / saturation, refusal of bad
+    input, untouched arguments, pickling, and that saved and exported maps agree. Calibrators of means and variances
+    are checked in the same way: positive variances, a kept mean, injectivity, weights, refusals, artifacts.
 
     Examples
     --------
     >>> from calibrant.calibrators import Identity
     >>> check_calibrator(Identity)
+    >>> from calibrant.calibrators import StdScaling
+    >>> check_calibrator(StdScaling)
     """
     if isinstance(calibrator, type):
         calibrator = calibrator()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # hostile input is meant to be warned about
-        for check in CHECKS:
+        for check in CHECKS_BY_TASK[calibrator.task]:
             check(calibrator, np.random.default_rng(rng))
 
 
@@ -110,8 +117,11 @@ def check_declarations(calibrator: Any, rng: np.random.Generator) -> None:
     other_logits, other_y = _simulate(rng, 40, 4)
     again = _fresh(calibrator).fit(softmax(other_logits), other_y).fit(x, y)
     _must(np.array_equal(again.predict_proba(x), first), calibrator, "a second fit equals a first fit")
-    _must(np.array_equal(pickle.loads(pickle.dumps(copy)).predict_proba(x), first),  # noqa: S301  # our own bytes
-          calibrator, "survives pickling")
+    _must(
+        np.array_equal(pickle.loads(pickle.dumps(copy)).predict_proba(x), first),  # noqa: S301  # our own bytes
+        calibrator,
+        "survives pickling",
+    )
 
 
 def check_hostile_input(calibrator: Any, rng: np.random.Generator) -> None:
@@ -152,18 +162,34 @@ def check_invariances(calibrator: Any, rng: np.random.Generator) -> None:
     repeated = _fresh(calibrator).fit(np.repeat(x, counts, axis=0), np.repeat(y, counts)).predict_proba(new)
     _close(calibrator, weighted, repeated, 1e-6, "integer weights equal repeated rows")
     order = rng.permutation(len(y))
-    _close(calibrator, _fresh(calibrator).fit(x[order], y[order]).predict_proba(new), base, 1e-6,
-           "the order of the rows does not matter")
+    _close(
+        calibrator,
+        _fresh(calibrator).fit(x[order], y[order]).predict_proba(new),
+        base,
+        1e-6,
+        "the order of the rows does not matter",
+    )
     single = x.astype(np.float32)
-    _close(calibrator, _fresh(calibrator).fit(single, y).predict_proba(new),
-           _fresh(calibrator).fit(single.astype(np.float64), y).predict_proba(new), 1e-9,
-           "float32 input gives the float64 answer")
+    _close(
+        calibrator,
+        _fresh(calibrator).fit(single, y).predict_proba(new),
+        _fresh(calibrator).fit(single.astype(np.float64), y).predict_proba(new),
+        1e-9,
+        "float32 input gives the float64 answer",
+    )
+    swapped = _fresh(calibrator).fit(x.astype(">f8"), y.astype(">i8")).predict_proba(new.astype(">f8"))
+    _must(np.array_equal(swapped, base), calibrator, "the byte order of the input does not matter")
     names = ["c", "a", "b"]
     named = _fresh(calibrator, classes=names).fit(x, [names[code] for code in y])
     _must(np.array_equal(named.predict_proba(new), base), calibrator, "labels by name give the same map")
     _must(list(named.classes_) == names, calibrator, "classes_ holds the names in column order")
-    _close(calibrator, _fresh(calibrator).fit(x.tolist(), y.tolist()).predict_proba(new.tolist()), base, 0.0,
-           "lists equal arrays")
+    _close(
+        calibrator,
+        _fresh(calibrator).fit(x.tolist(), y.tolist()).predict_proba(new.tolist()),
+        base,
+        0.0,
+        "lists equal arrays",
+    )
     binary = x[:, 1] / (x[:, 0] + x[:, 1])
     code = (y == 1).astype(int)
     one = _fresh(calibrator).fit(binary, code).predict_proba(binary)
@@ -173,8 +199,68 @@ def check_invariances(calibrator: Any, rng: np.random.Generator) -> None:
     by_logit = _fresh(calibrator, space="logit").fit(logits, y).predict_proba(logits)
     _on_simplex(calibrator, by_logit, logits.shape, "logits")
     column = np.log(binary) - np.log1p(-binary)
-    _on_simplex(calibrator, _fresh(calibrator, space="logit").fit(column, code).predict_proba(column),
-                (len(column), 2), "log-odds")
+    _on_simplex(
+        calibrator,
+        _fresh(calibrator, space="logit").fit(column, code).predict_proba(column),
+        (len(column), 2),
+        "log-odds",
+    )
+
+
+def check_weights(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that importance weights count by their relative sizes, whatever their scale."""
+    logits, y = _simulate(rng, 90, 3)
+    x, new = softmax(logits), softmax(_simulate(rng, 50, 3)[0])
+    base = _fresh(calibrator).fit(x, y).predict_proba(new)
+    equal = _fresh(calibrator).fit(x, y, sample_weight=np.full(len(y), 1 / len(y))).predict_proba(new)
+    _close(calibrator, equal, base, 1e-9, "equal weights of 1/n are no weights")
+    weights = rng.uniform(0.2, 1.9, size=len(y))
+    expected = _fresh(calibrator).fit(x, y, sample_weight=weights).predict_proba(new)
+    for scale in (1e-300, 0.037, 7.7, 1e200):
+        scaled = _fresh(calibrator).fit(x, y, sample_weight=scale * weights).predict_proba(new)
+        _close(calibrator, scaled, expected, 1e-6, f"weights w and {scale:g}·w give the same map")
+    heavy = _fresh(calibrator).fit(x[:20], y[:20], sample_weight=np.full(20, 10**9)).predict_proba(new)
+    _on_simplex(calibrator, heavy, new.shape, "twenty rows of weight 1e9")
+
+
+def check_margins(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that logits of any size are kept apart as well as small ones."""
+    margin = rng.normal(size=200)
+    y = (margin + rng.logistic(size=200) > 0).astype(int)
+    areas = []
+    for scale in (1.0, 1e3, 1e11):
+        p = _fresh(calibrator, space="logit").fit(scale * margin, y).predict_proba(scale * margin)
+        _on_simplex(calibrator, p, (200, 2), f"margins times {scale:g}")
+        areas.append(_area(p[:, 1], y))
+    if type(calibrator).n_parameters(2) > 0:  # a map without parameters has the ties of the softmax
+        slack = 0.06 if type(calibrator).may_saturate else 0.01  # clipped values tie
+        _must(min(areas) >= areas[0] - slack, calibrator, f"large margins keep their order (areas {areas})")
+    logits, codes = _simulate(rng, 90, 3)
+    far = _fresh(calibrator, space="logit").fit(logits, codes)
+    for size in (1e3, 1e300):
+        _on_simplex(calibrator, far.predict_proba(size * np.eye(3)), (3, 3), f"logits of {size:g}")
+
+
+def _area(score: Array, y: Array) -> float:
+    """Return the area under the ROC curve, ties counted by half."""
+    gap = score[y == 1][:, None] - score[y == 0]
+    return float((gap > 0).mean() + (gap == 0).mean() / 2)
+
+
+def check_classes(calibrator: Any, rng: np.random.Generator) -> None:
+    """Check that the names and order of the columns do not matter, and that a column without labels stays."""
+    logits, y = _simulate(rng, 150, 3)
+    x, new = softmax(logits), softmax(_simulate(rng, 50, 3)[0])
+    base = _fresh(calibrator).fit(x, y).predict_proba(new)
+    order = np.array([2, 0, 1])
+    permuted = _fresh(calibrator).fit(x[:, order], np.argsort(order)[y]).predict_proba(new[:, order])
+    drawn = "rng" in calibrator.get_params()  # folds are drawn class by class
+    _close(calibrator, permuted, base[:, order], 0.2 if drawn else 1e-5, "permuted classes give the permuted map")
+    present = y < 2
+    absent = _fresh(calibrator).fit(x[present], y[present]).predict_proba(new)
+    _on_simplex(calibrator, absent, new.shape, "a class without labels")
+    more = absent[:, 2].mean() > new[:, 2].mean() + 0.02
+    _must(not more, calibrator, "a class that never came true does not become more likely")
 
 
 def check_properties(calibrator: Any, rng: np.random.Generator) -> None:
@@ -221,16 +307,14 @@ def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
         try:
             attempt()
         except ValueError as error:
-            _must(" must " in str(error) and "Hint: " in str(error), calibrator, f"a clear message for {case}: {error}")
+            clear = isinstance(error, InputError) and bool(error.rule and error.hint)
+            _must(clear, calibrator, f"a clear message for {case}: {error}")
         else:
             _must(False, calibrator, f"{case} is refused")
 
 
-def check_artefacts(calibrator: Any, rng: np.random.Generator) -> None:
+def check_artifacts(calibrator: Any, rng: np.random.Generator) -> None:
     """Check that saved, loaded and exported maps agree."""
-    from calibrant.applying import apply_json
-    from calibrant.calibrators._artifact import load
-
     for space in ("proba", "logit"):
         logits, y = _simulate(rng, 120, 3)
         x = logits if space == "logit" else softmax(logits)
@@ -243,7 +327,7 @@ def check_artefacts(calibrator: Any, rng: np.random.Generator) -> None:
             _must(repr(loaded) == repr(fitted), calibrator, "a loaded calibrator has the same options")
             _must(np.array_equal(loaded.predict_proba(x), expected), calibrator, "reload equals to the last bit")
             if "json" in fitted.exports and fitted.can_export:
-                _close(calibrator, apply_json(path, x), expected, 1e-9, "apply_json agrees")
+                _close(calibrator, predict_from_json(path, x), expected, 1e-9, "predict_from_json agrees")
         if "torch" in fitted.exports and fitted.can_export and find_spec("torch"):
             import torch
 
@@ -258,5 +342,15 @@ def check_artefacts(calibrator: Any, rng: np.random.Generator) -> None:
 
 #: The parts of the contract, in the order they are checked.
 CHECKS: tuple[Callable[[Any, np.random.Generator], None], ...] = (
-    check_declarations, check_hostile_input, check_invariances, check_properties, check_refusals, check_artefacts,
+    check_declarations,
+    check_hostile_input,
+    check_invariances,
+    check_weights,
+    check_margins,
+    check_properties,
+    check_classes,
+    check_refusals,
+    check_artifacts,
 )
+#: The same by what a calibrator maps.
+CHECKS_BY_TASK = {"classes": CHECKS, "regression": regression_calibrators.CHECKS}

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import Array
 from calibrant.engines.frames import summarize
-from calibrant.engines.summary import Summary
+from calibrant.summary.summary import Summary
 
 __all__ = ["assert_same", "check_engine", "hostile_predictions"]
 
@@ -94,5 +94,5 @@ def _equal(what: str, expected: Any, found: Any) -> None:
 
 
 def _close(what: str, expected: Array, found: Array, tolerance: float) -> None:
-    if not np.allclose(expected, found, rtol=tolerance, atol=tolerance):
+    if not np.allclose(expected, found, rtol=tolerance, atol=tolerance, equal_nan=True):
         raise AssertionError(f"{what} differ by up to {np.abs(expected - found).max():.3g}")

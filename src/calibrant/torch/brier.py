@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from calibrant.torch.batch import Reduction, check_batch, check_reduction, reduce_rows
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
 
 
-def brier_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def brier_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    reduction: Reduction = "mean",
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
     """Squared distance of the forecast from the one-hot truth, summed over classes.
 
     A proper score: smaller is better; range [0, 2].
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to do with the rows.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -30,7 +44,8 @@ def brier_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean")
     Notes
     -----
     Σ_k (1(y = k) − p_k)² = 1 − 2 p_y + Σ_k p_k², computed as (1 − p_y)² plus the other squares, which does not
-    cancel. Its slope vanishes on confidently wrong rows, so a saturated network learns slowly from it.
+    cancel; of soft labels t it is Σ_k (t_k − p_k)². Its slope vanishes on confidently wrong rows, so a saturated
+    network learns slowly from it.
 
     References
     ----------
@@ -42,12 +57,22 @@ def brier_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean")
     >>> brier_loss(torch.zeros(1, 2), torch.tensor([0])).item()
     0.5
     """
-    logits = check_batch(logits, target, "brier_loss")
-    truth = torch.nn.functional.one_hot(target.long(), logits.shape[1]).to(logits.dtype)
-    return reduce_rows((torch.softmax(logits, dim=1) - truth).square().sum(dim=1), reduction)  # [1]
+    check_reduction(reduction, "brier_loss")
+    batch = check_batch(
+        logits, target, "brier_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
+    )
+    return _brier(batch, reduction)
 
 
-class BrierLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
+def _brier(batch: LossBatch, reduction: Reduction) -> Tensor:
+    truth, target = batch.truth, batch.target
+    if target is not None:
+        classes = torch.arange(batch.logits.shape[1], device=batch.logits.device)
+        truth = (target[:, None] == classes).to(batch.logits.dtype)  # torch.func.vmap has no one_hot
+    return batch.reduce((torch.softmax(batch.logits, dim=1) - truth).square().sum(dim=1), reduction)  # Brier (1950)
+
+
+class BrierLoss(BatchLoss):
     """The Brier score as a loss; see `brier_loss`.
 
     Examples
@@ -57,10 +82,14 @@ class BrierLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     1.5
     """
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__()
+    caller = "brier_loss"
+
+    def __init__(
+        self, reduction: Reduction = "mean", *, ignore_index: int = IGNORE, class_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
         self.reduction = check_reduction(reduction, "BrierLoss")
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of one batch."""
-        return brier_loss(logits, target, reduction=self.reduction)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _brier(batch, self.reduction)

@@ -41,9 +41,7 @@ class DeepEnsemble(nn.Module):  # type: ignore[misc]  # torch is untyped here
     (torch.Size([3, 2, 3]), [0, 1, 2])
     """
 
-    def __init__(
-        self, build: Callable[[], nn.Module], n_members: int = 3, seeds: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, build: Callable[[], nn.Module], n_members: int = 3, seeds: Sequence[int] | None = None) -> None:
         super().__init__()
         if isinstance(n_members, bool) or int(n_members) != n_members or n_members < 1:
             raise input_error("n_members", "DeepEnsemble", "be a whole number of at least 1", repr(n_members), "use 3")

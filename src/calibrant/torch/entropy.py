@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from calibrant.torch.batch import Reduction, check_batch, check_reduction, reduce_rows
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, plogp
 
 
-def entropy_penalty(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def entropy_penalty(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    reduction: Reduction = "mean",
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
     """Minus the entropy of each forecast, in nats: adding it to a loss rewards uncertain forecasts.
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices; only checked, so that every penalty is called alike.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices or soft labels: only for mask and class weights, so that every penalty is called alike.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to do with the rows.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -41,11 +54,23 @@ def entropy_penalty(logits: Tensor, target: Tensor, *, reduction: Reduction = "m
     >>> entropy_penalty(torch.zeros(2, 4), torch.tensor([0, 1])).item()  # −log 4
     -1.386294
     """
-    log_proba = torch.log_softmax(check_batch(logits, target, "entropy_penalty"), dim=1)
-    return reduce_rows((log_proba.exp() * log_proba).sum(dim=1), reduction)  # [1]: −H(p)
+    check_reduction(reduction, "entropy_penalty")
+    batch = check_batch(
+        logits,
+        target,
+        "entropy_penalty",
+        ignore_index=ignore_index,
+        class_weight=class_weight,
+        sample_weight=sample_weight,
+    )
+    return _entropy(batch, reduction)
 
 
-class EntropyPenalty(nn.Module):  # type: ignore[misc]  # torch is untyped here
+def _entropy(batch: LossBatch, reduction: Reduction) -> Tensor:
+    return batch.reduce(plogp(batch.log_proba()).sum(dim=1), reduction)  # Pereyra et al.: −H(p)
+
+
+class EntropyPenalty(BatchLoss):
     """Minus the entropy of the forecasts (confidence penalty); see `entropy_penalty`.
 
     Examples
@@ -57,11 +82,14 @@ class EntropyPenalty(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     #: λ of the UCE paper.
     default_weight = 0.1
+    caller = "entropy_penalty"
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__()
+    def __init__(
+        self, reduction: Reduction = "mean", *, ignore_index: int = IGNORE, class_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
         self.reduction = check_reduction(reduction, "EntropyPenalty")
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the penalty of one batch."""
-        return entropy_penalty(logits, target, reduction=self.reduction)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _entropy(batch, self.reduction)

@@ -5,25 +5,40 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import Reduction, check_batch, check_reduction, reduce_rows
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
 
 
-def focal_loss(logits: Tensor, target: Tensor, *, gamma: float = 2.0, reduction: Reduction = "mean") -> Tensor:
+def focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: float = 2.0,
+    reduction: Reduction = "mean",
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
     """Cross-entropy that counts rows the model is already sure of less.
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     gamma : float, default=2.0
         Strength; 0 is cross-entropy.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to do with the rows.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -32,8 +47,9 @@ def focal_loss(logits: Tensor, target: Tensor, *, gamma: float = 2.0, reduction:
 
     Notes
     -----
-    −(1 − p_y)^γ log p_y. It is no proper score: its optimum is less confident than the truth, which is why it
-    calibrates networks that would be over-confident (and spoils those that would not).
+    −(1 − p_y)^γ log p_y; of soft labels t the sum over classes with weights t_k. It is no proper score: its optimum
+    is less confident than the truth, which is why it calibrates networks that would be overconfident (and spoils
+    those that would not).
 
     References
     ----------
@@ -46,13 +62,35 @@ def focal_loss(logits: Tensor, target: Tensor, *, gamma: float = 2.0, reduction:
     >>> focal_loss(torch.zeros(1, 2), torch.tensor([0])).item()  # 0.25 · log 2
     0.173287
     """
-    log_proba = torch.log_softmax(check_batch(logits, target, "focal_loss"), dim=1)
-    log_true = log_proba.gather(1, target.long()[:, None])[:, 0]
-    doubt = (-torch.expm1(log_true)).clamp_min(torch.finfo(log_true.dtype).tiny)  # flat below, so no 0·inf slope
-    return reduce_rows(-(doubt**gamma) * log_true, reduction)  # [1] eq. (4)
+    _check_gamma(gamma, "focal_loss")
+    check_reduction(reduction, "focal_loss")
+    batch = check_batch(
+        logits, target, "focal_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
+    )
+    return _focal_mean(batch, gamma, reduction)
 
 
-class FocalLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
+def _focal_mean(batch: LossBatch, gamma: float, reduction: Reduction) -> Tensor:
+    log_proba = batch.log_proba()
+    if batch.target is not None:
+        return batch.reduce(_focal(log_proba.gather(1, batch.target[:, None])[:, 0], gamma), reduction)
+    share = batch.truth if batch.class_weight is None else batch.truth * batch.class_weight
+    terms = torch.where(share > 0, _focal(log_proba, gamma), 0.0)  # a masked class with no share is 0, not 0·inf
+    return batch.reduce((share * terms).sum(dim=1), reduction, classes_inside=True)
+
+
+def _focal(log_proba: Tensor, gamma: float) -> Tensor:
+    doubt = (-torch.expm1(log_proba)).clamp_min(torch.finfo(log_proba.dtype).tiny)  # flat below, so no 0·inf slope
+    return -(doubt**gamma) * log_proba  # Lin et al., eq. (4)
+
+
+def _check_gamma(gamma: float, caller: str) -> float:
+    if not (math.isfinite(gamma) and gamma >= 0):
+        raise input_error("gamma", caller, "be finite and at least 0", repr(gamma), "2 is the usual choice")
+    return float(gamma)
+
+
+class FocalLoss(BatchLoss):
     """Focal loss; see `focal_loss`.
 
     Examples
@@ -62,16 +100,23 @@ class FocalLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     0.693147
     """
 
-    def __init__(self, gamma: float = 2.0, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        if not (math.isfinite(gamma) and gamma >= 0):
-            raise input_error("gamma", "FocalLoss", "be finite and at least 0", repr(gamma), "2 is the usual choice")
-        self.gamma = float(gamma)
+    caller = "focal_loss"
+
+    def __init__(
+        self,
+        gamma: float = 2.0,
+        reduction: Reduction = "mean",
+        *,
+        ignore_index: int = IGNORE,
+        class_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
+        self.gamma = _check_gamma(gamma, "FocalLoss")
         self.reduction = check_reduction(reduction, "FocalLoss")
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of one batch."""
-        return focal_loss(logits, target, gamma=self.gamma, reduction=self.reduction)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _focal_mean(batch, self.gamma, self.reduction)
 
     def extra_repr(self) -> str:
         """Show the parameters."""

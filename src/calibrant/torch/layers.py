@@ -1,102 +1,21 @@
-"""Layers that stay random at test time: Bernoulli and Gaussian dropout, Bayes by Backprop."""
+"""Layers with a Gaussian for each weight (Bayes by Backprop), random in training and at test time."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  # torch's own abbreviation
 
-from calibrant.torch.batch import check_positive, check_rate, smooth_root
+from calibrant.errors import input_error
+from calibrant.torch.batch import check_positive, widen
+from calibrant.torch.dropout import add_noise, wide
 
-#: One number for both axes, or a pair.
-Size: TypeAlias = int | tuple[int, int]
-#: Below this variance the standard deviation bends to 0 linearly instead of with an infinite slope.
-TINY_VARIANCE = 1e-16
-
-
-class MCDropout(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Dropout that is active in training *and* at test time.
-
-    Parameters
-    ----------
-    p : float, default=0.2
-        Share of inputs set to 0; the rest is divided by 1 − p.
-
-    Notes
-    -----
-    Averaging the softmax of several passes (`predict`) is variational inference with Bernoulli weights [1].
-
-    References
-    ----------
-    .. [1] Gal and Ghahramani (2016), "Dropout as a Bayesian Approximation", ICML.
-
-    Examples
-    --------
-    >>> import torch
-    >>> layer = MCDropout(0.5).eval()
-    >>> sorted(set(layer(torch.ones(1000)).tolist()))
-    [0.0, 2.0]
-    """
-
-    def __init__(self, p: float = 0.2) -> None:
-        super().__init__()
-        self.p = check_rate(p, "MCDropout")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Drop at random, whatever the mode."""
-        return F.dropout(x, self.p, training=True)
-
-    def extra_repr(self) -> str:
-        """Show the rate."""
-        return f"p={self.p}"
-
-
-class GaussianDropout(nn.Linear):  # type: ignore[misc]  # torch is untyped here
-    """Linear layer whose outputs carry the Gaussian noise that dropout on its inputs would cause.
-
-    Parameters
-    ----------
-    in_features, out_features : int
-        As in `torch.nn.Linear`.
-    p : float, default=0.2
-        The dropout rate whose noise is imitated.
-    bias : bool, default=True
-        Whether to add a (noise-free) bias.
-
-    Notes
-    -----
-    y_k ~ N(Σ_j w_kj x_j + b_k, p/(1−p) · Σ_j w_kj² x_j²), drawn per output unit [1, eq. (29)-(32)]; active in
-    training and at test time. A zero input gives no noise and a zero, finite slope.
-
-    References
-    ----------
-    .. [1] "Uncertainty Calibration Error: A New Metric for Multi-Class Classification" (2020), appendix A.2.
-    .. [2] Wang and Manning (2013), "Fast Dropout Training", ICML.
-
-    Examples
-    --------
-    >>> import torch
-    >>> layer = GaussianDropout(3, 2, p=0.2)
-    >>> layer(torch.zeros(1, 3)).shape
-    torch.Size([1, 2])
-    """
-
-    def __init__(self, in_features: int, out_features: int, p: float = 0.2, bias: bool = True) -> None:
-        super().__init__(in_features, out_features, bias=bias)
-        self.p = check_rate(p, "GaussianDropout")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Draw the outputs of one pass."""
-        mean = F.linear(x, self.weight, self.bias)  # [1] eq. (30)
-        variance = self.p / (1 - self.p) * F.linear(x.square(), self.weight.square())  # [1] eq. (31)
-        return mean + smooth_root(variance, TINY_VARIANCE) * torch.randn_like(mean)  # [1] eq. (32)
-
-    def extra_repr(self) -> str:
-        """Show sizes and rate."""
-        return f"{super().extra_repr()}, p={self.p}"
+#: One number for all axes, or one for each.
+Size: TypeAlias = int | tuple[int, ...]
 
 
 class _BayesWeights(nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -123,9 +42,9 @@ class _BayesWeights(nn.Module):  # type: ignore[misc]  # torch is untyped here
             nn.init.constant_(self.bias_rho, rho)
 
     def variances(self) -> tuple[Tensor, Tensor | None]:
-        """Return σ² of weights and bias, σ = softplus(ρ)."""
-        weight = F.softplus(self.weight_rho).square()
-        return weight, None if self.bias_rho is None else F.softplus(self.bias_rho).square()
+        """Return σ² of weights and bias, σ = softplus(ρ), in float32 or better."""
+        weight = F.softplus(widen(self.weight_rho)).square()
+        return weight, None if self.bias_rho is None else F.softplus(widen(self.bias_rho)).square()
 
     def kl(self) -> Tensor:
         """Return the Kullback–Leibler divergence of the weights' Gaussians from the prior N(0, prior_std²)."""
@@ -135,6 +54,7 @@ class _BayesWeights(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 def _kl(mean: Tensor, rho: Tensor, prior_std: float) -> Tensor:
     """Σ log(s/σ) + (σ² + μ²)/(2s²) − ½, with log σ safe where softplus(ρ) underflows."""
+    mean, rho = widen(mean), widen(rho)
     low = rho < -20
     sigma = F.softplus(rho)
     log_sigma = torch.where(low, rho, torch.where(low, torch.ones_like(sigma), sigma).log())
@@ -157,7 +77,7 @@ class BayesLinear(_BayesWeights):
 
     Notes
     -----
-    σ = softplus(ρ). The outputs are drawn, not the weights (local reparameterisation [2]): mean x·μ + b, variance
+    σ = softplus(ρ). The outputs are drawn, not the weights (local reparameterization [2]): mean x·μ + b, variance
     x²·σ² + σ_b², independent for each row. Train with ``loss + kl(model) / len(train_set)`` [1, eq. (2)].
 
     References
@@ -176,43 +96,155 @@ class BayesLinear(_BayesWeights):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, prior_std: float = 1.0,
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        prior_std: float = 1.0,
         initial_std: float = 0.05,
     ) -> None:
         super().__init__((out_features, in_features), bias, prior_std, initial_std, "BayesLinear")
 
     def forward(self, x: Tensor) -> Tensor:
         """Draw the outputs of one pass."""
-        weight, bias = self.variances()
         mean = F.linear(x, self.weight, self.bias)
-        variance = F.linear(x.square(), weight, bias)  # [2] eq. (6)
-        return mean + smooth_root(variance, TINY_VARIANCE) * torch.randn_like(mean)
+        with wide(x):
+            variance = F.linear(widen(x).square(), *self.variances())  # [2] eq. (6)
+        return add_noise(mean, variance)
 
     def extra_repr(self) -> str:
         """Show the sizes."""
         return f"{self.weight.shape[1]}, {self.weight.shape[0]}, prior_std={self.prior_std}"
 
 
-class BayesConv2d(_BayesWeights):
+class _BayesConv(_BayesWeights):
+    """Convolution of any dimension with a Gaussian for each weight."""
+
+    n_axes: int
+    convolve: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        prior_std: float = 1.0,
+        initial_std: float = 0.05,
+    ) -> None:
+        caller = type(self).__name__
+        size, steps, holes = (self._axes(value) for value in (kernel_size, stride, dilation))
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise input_error(
+                "groups",
+                caller,
+                "divide in_channels and out_channels",
+                f"{groups} with {in_channels} and {out_channels}",
+                "use 1, or in_channels for a depthwise layer",
+            )
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise input_error(
+                "padding_mode",
+                caller,
+                "be 'zeros', 'reflect', 'replicate' or 'circular'",
+                repr(padding_mode),
+                "as in torch's convolutions",
+            )
+        super().__init__((out_channels, in_channels // groups, *size), bias, prior_std, initial_std, caller)
+        self.stride, self.padding, self.dilation, self.groups = steps, padding, holes, groups
+        self.padding_mode = padding_mode
+        sides = _sides(padding, size, steps, holes, caller, self.n_axes)
+        inside = padding_mode == "zeros" and sides[::2] == sides[1::2]  # torch pads zeros itself, without a copy
+        self._padding = sides[::-2] if inside else (0,) * self.n_axes
+        self._sides = () if inside or not any(sides) else sides
+
+    @classmethod
+    def _axes(cls, value: Size) -> tuple[int, ...]:
+        return value if isinstance(value, tuple) else (value,) * cls.n_axes
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Draw the outputs of one pass."""
+        if self._sides:
+            x = F.pad(x, self._sides, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
+        place = (self.stride, self._padding, self.dilation, self.groups)
+        convolve = type(self).convolve
+        mean = convolve(x, self.weight, self.bias, *place)
+        with wide(x):
+            variance = convolve(widen(x).square(), *self.variances(), *place)
+        return add_noise(mean, variance)
+
+    def extra_repr(self) -> str:
+        """Show the shape of the kernel."""
+        shown = f"{tuple(self.weight.shape)}, stride={self.stride}, padding={self.padding}"
+        more = "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode!r}"
+        return f"{shown}, groups={self.groups}{more}, prior_std={self.prior_std}"
+
+
+def _sides(
+    padding: Size | str,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    caller: str,
+    n_axes: int,
+) -> tuple[int, ...]:
+    """Return what `F.pad` wants: left and right of each axis, the last axis first."""
+    if padding == "valid":
+        return (0,) * (2 * n_axes)
+    if padding == "same":
+        if any(step != 1 for step in stride):
+            raise input_error("padding", caller, "be a number with a stride", "'same'", "use stride=1")
+        whole = [d * (k - 1) for d, k in zip(dilation, size, strict=True)]
+        pairs = [(total // 2, total - total // 2) for total in whole]
+    elif isinstance(padding, str):
+        raise input_error("padding", caller, "be 'same', 'valid' or whole numbers", repr(padding), "use 0")
+    else:
+        pairs = [(p, p) for p in (padding if isinstance(padding, tuple) else (padding,) * n_axes)]
+    return tuple(side for pair in reversed(pairs) for side in pair)
+
+
+class BayesConv1d(_BayesConv):
+    """Convolution of sequences with a Gaussian for each weight; see `BayesConv2d`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> BayesConv1d(2, 4, 3, padding="same", padding_mode="circular")(torch.ones(2, 2, 7)).shape
+    torch.Size([2, 4, 7])
+    """
+
+    n_axes, convolve = 1, F.conv1d
+
+
+class BayesConv2d(_BayesConv):
     """Convolution with a Gaussian for each weight, trained by Bayes by Backprop; see `BayesLinear`.
 
     Parameters
     ----------
     in_channels, out_channels : int
         As in `torch.nn.Conv2d`.
-    kernel_size, stride, padding, dilation : int or pair, default stride 1, padding 0, dilation 1
-        As in `torch.nn.Conv2d`.
+    kernel_size, stride, padding, dilation : int or tuple, default stride 1, padding 0, dilation 1
+        As in `torch.nn.Conv2d`; padding may be "same" or "valid".
     groups : int, default=1
         As in `torch.nn.Conv2d`.
     bias : bool, default=True
         Whether to add a bias (Gaussian too).
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, default="zeros"
+        As in `torch.nn.Conv2d`.
     prior_std, initial_std : float, default=1.0, 0.05
         Prior and starting standard deviations.
 
     Notes
     -----
-    Local reparameterisation: each output position is drawn with the mean and variance of its convolution; the
-    noise of neighbouring positions is independent, which has the same marginal law.
+    Local reparameterization: each output position is drawn with the mean and variance of its convolution; the
+    noise of neighboring positions is independent, which has the same marginal distribution.
 
     Examples
     --------
@@ -221,26 +253,20 @@ class BayesConv2d(_BayesWeights):
     torch.Size([2, 4, 5, 5])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
-        dilation: Size = 1, groups: int = 1, bias: bool = True, *, prior_std: float = 1.0, initial_std: float = 0.05,
-    ) -> None:
-        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
-        shape = (out_channels, in_channels // groups, *size)
-        super().__init__(shape, bias, prior_std, initial_std, "BayesConv2d")
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+    n_axes, convolve = 2, F.conv2d
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Draw the outputs of one pass."""
-        place = (self.stride, self.padding, self.dilation, self.groups)
-        weight, bias = self.variances()
-        mean = F.conv2d(x, self.weight, self.bias, *place)
-        variance = F.conv2d(x.square(), weight, bias, *place)
-        return mean + smooth_root(variance, TINY_VARIANCE) * torch.randn_like(mean)
 
-    def extra_repr(self) -> str:
-        """Show the shape of the kernel."""
-        return f"{tuple(self.weight.shape)}, stride={self.stride}, padding={self.padding}, prior_std={self.prior_std}"
+class BayesConv3d(_BayesConv):
+    """Convolution of volumes with a Gaussian for each weight; see `BayesConv2d`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> BayesConv3d(2, 4, 3, groups=2)(torch.ones(1, 2, 5, 5, 5)).shape
+    torch.Size([1, 4, 3, 3, 3])
+    """
+
+    n_axes, convolve = 3, F.conv3d
 
 
 def kl(model: nn.Module) -> Tensor:
@@ -249,7 +275,7 @@ def kl(model: nn.Module) -> Tensor:
     Parameters
     ----------
     model : Module
-        Any module that holds `BayesLinear` or `BayesConv2d` layers.
+        Any module that holds `BayesLinear`, `BayesConv1d`, `BayesConv2d` or `BayesConv3d` layers.
 
     Returns
     -------

@@ -5,18 +5,39 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from calibrant._deprecated import warn_renamed
 from calibrant.errors import input_error
-from calibrant.torch.batch import check_batch, check_positive, double, smooth_root
+from calibrant.torch.batch import (
+    IGNORE,
+    BatchLoss,
+    LossBatch,
+    check_batch,
+    check_positive,
+    double,
+    may_look,
+    smooth_root,
+)
 
-Normalisation = Literal["paper", "official"]
+Normalization = Literal["paper", "official"]
 #: Below this width exp(1/width) is too large to factor the kernel; the pairs are taken one by one.
 MIN_FACTOR_WIDTH = 0.02
+#: Up to this many rows the pairs themselves are faster than sorting where each step is followed back.
+MAX_PAIRS = 256
 
 
 def mmce_loss(
-    logits: Tensor, target: Tensor, *, width: float = 0.4, weighted: bool = True, normalisation: Normalisation = "paper"
+    logits: Tensor,
+    target: Tensor,
+    *,
+    width: float = 0.4,
+    weighted: bool = True,
+    normalization: Normalization = "paper",
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    normalisation: Normalization | None = None,
 ) -> Tensor:
     """Kernel distance between confidence and correctness over all pairs of a batch.
 
@@ -24,18 +45,26 @@ def mmce_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     width : float, default=0.4
         Width of the Laplacian kernel exp(−|p − p'|/width); the authors' value.
     weighted : bool, default=True
         Correct and wrong rows get equal total weight, so that a few wrong rows are not drowned.
-    normalisation : {"paper", "official"}, default="paper"
+    normalization : {"paper", "official"}, default="paper"
         "official" reproduces the authors' program for the weighted form: the *mean* over pairs divided
         once more by m² + 10⁻⁵, n² + 10⁻⁵, mn + 10⁻⁵, the root of (value + 10⁻¹⁰), and 0 for a batch
         without a correct or without a wrong row. It is smaller than the formula by roughly the number of rows.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
+    normalisation
+        The name of `normalization` in version 0.1.
 
     Returns
     -------
@@ -48,6 +77,7 @@ def mmce_loss(
     and n wrong rows: Σ_cc (1−p)(1−p')k/m² + Σ_ww p p' k/n² − 2 Σ_cw (1−p) p' k/(mn); a term without rows is 0.
     The root is x/√(x + 10⁻¹²) of x = MMCE²: 0 with finite slope at 0, within 3·10⁻⁷ of √x everywhere. The
     pair sum is taken in float64, so its rounding never reaches the root's steep part. O(batch·K + batch log batch).
+    Of soft labels a row is right with the chance of its predicted class.
 
     References
     ----------
@@ -63,62 +93,80 @@ def mmce_loss(
     >>> mmce_loss(torch.tensor([[60.0, 0.0], [60.0, 0.0]]), torch.tensor([0, 1]), weighted=False).item()
     0.5
     """
-    logits = check_batch(logits, target, "mmce_loss")
-    log_proba, top = torch.log_softmax(logits, dim=1).max(dim=1)
-    confidence = double(log_proba).exp()
-    correct = (top == target).to(confidence.dtype)
-    residual = correct - confidence  # 1 − p of correct rows, −p of wrong ones
+    if normalisation is not None:
+        warn_renamed("mmce_loss(normalisation=...)", "mmce_loss(normalization=...)")
+        normalization = normalisation
+    check_positive(width, "width", "mmce_loss")
+    _check_normalization(normalization, "mmce_loss")
+    batch = check_batch(
+        logits, target, "mmce_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
+    )
+    return _mmce(batch, width, weighted, normalization)
+
+
+def _mmce(batch: LossBatch, width: float, weighted: bool, normalization: Normalization) -> Tensor:
+    log_proba, top = batch.log_proba().max(dim=1)
+    confidence, hit = double(log_proba).exp(), double(batch.chance(top))
+    correct, wrong = hit, 1 - hit
+    if batch.weight is not None:
+        weight = double(batch.weight)
+        correct, wrong = weight * correct, weight * wrong
     if not weighted:
-        square = _KernelSums.apply(confidence, residual[:, None] / len(residual), width)  # [2] eq. (4)
-        return smooth_root(square.squeeze(), 1e-12).to(logits.dtype)
-    wrong = 1 - correct
+        both = correct + wrong
+        residual = (correct - both * confidence) / _at_least(both.sum())
+        return smooth_root(_kernel_sums(confidence, residual[:, None], width).squeeze(), 1e-12).to(batch.logits.dtype)
     m, n = correct.sum(), wrong.sum()
-    if normalisation == "paper":
-        balanced = residual * (correct / m.clamp_min(1) + wrong / n.clamp_min(1))  # [1]: each kind of row weighs 1
-        return smooth_root(_KernelSums.apply(confidence, balanced[:, None], width).squeeze(), 1e-12).to(logits.dtype)
-    sums = _KernelSums.apply(confidence, residual[:, None] * torch.stack([correct, wrong], dim=1), width)
+    if normalization == "paper":
+        right, missed = correct / _at_least(m), wrong / _at_least(n)
+        balanced = right - (right + missed) * confidence  # Kumar et al.: each kind of row weighs 1
+        return smooth_root(_kernel_sums(confidence, balanced[:, None], width).squeeze(), 1e-12).to(batch.logits.dtype)
+    over, under = correct * (1 - confidence), -wrong * confidence  # residuals of correct and of wrong rows
+    sums = _kernel_sums(confidence, torch.stack([over, under], dim=1), width)
     counts = torch.stack([m, n])
     pairs = counts[:, None] * counts
-    square = (sums / pairs.clamp_min(1) / (pairs + 1e-5)).sum()  # the cross term holds −p: its sign is in the residual
+    square = (sums / _at_least(pairs) / (pairs + 1e-5)).sum()  # the cross term holds −p: its sign is in the residual
     both = ((m > 0) & (n > 0)).to(square.dtype)
-    return (both * (square.clamp_min(0) + 1e-10).sqrt()).to(logits.dtype)
+    return (both * (square.clamp_min(0) + 1e-10).sqrt()).to(batch.logits.dtype)
 
 
-class _KernelSums(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
-    """BᵀKB for columns B and K_ij = exp(−|s_i − s_j|/width), with its slope, from sorted scores in O(n log n).
+def _at_least(total: Tensor) -> Tensor:
+    """Return a sum of weights, or 1 where it is 0 (and so is everything divided by it)."""
+    return torch.where(total > 0, total, 1.0)
 
-    For s_i ≥ s_j the kernel is exp(−s_i/width)·exp(s_j/width), so running sums replace the pairs. With
-    below_i = Σ_{s_j < s_i} b_j k_ij and above_i alike, ∂/∂B = KB(S + Sᵀ) and
-    ∂/∂s_i = Σ_pq (S + Sᵀ)_pq b_ip (above − below)_iq / width for the incoming slope S; tied scores pull at each other
-    with slope 0, as |x| does at 0.
+
+def _kernel_sums(score: Tensor, b: Tensor, width: float) -> Tensor:
+    """Return BᵀKB for columns B and K_ij = exp(−|s_i − s_j|/width); slopes of slopes and torch.func are right."""
+    if may_look(score):
+        return _KernelSums.apply(score, b, width)
+    return _across(b, _products(score, b, width, pairs=len(score) <= MAX_PAIRS)[0])
+
+
+def _across(b: Tensor, product: Tensor) -> Tensor:
+    """Return BᵀP; no matrix product: autocast would shorten it where there is no float64."""
+    return (b[:, :, None] * product[:, None, :]).sum(dim=0)
+
+
+def _products(score: Tensor, b: Tensor, width: float, *, pairs: bool = False) -> tuple[Tensor, Tensor]:
+    """Return KB, and the same with the sign of s_j − s_i, by differentiable operations.
+
+    Sorted: for s_i ≥ s_j the kernel is exp(−s_i/width)·exp(s_j/width), so running sums replace the pairs, O(n log n).
+    Places are found without slope, so tied scores pull at each other with slope 0, as |x| does at 0. Running sums are
+    not deterministic on CUDA; where that is asked for the pairs themselves are taken, and so are they on request.
     """
-
-    @staticmethod
-    def forward(ctx: Any, score: Tensor, b: Tensor, width: float) -> Tensor:
-        """Return the sums and keep what the slopes need."""
-        if width < MIN_FACTOR_WIDTH:
-            kernel = torch.exp((score[:, None] - score).abs() / -width)
-            product, pull = kernel @ b, (kernel * torch.sign(score - score[:, None])) @ b
-        else:
-            s, order = score.sort()
-            sorted_b, grow = b[order], (s / width).exp()[:, None]
-            low, high = torch.searchsorted(s, s), torch.searchsorted(s, s, right=True)
-            same = _running(sorted_b)
-            below = _running(sorted_b * grow)[low] / grow
-            above = _running((sorted_b / grow).flip(0)).flip(0)[high] * grow
-            product, pull = torch.empty_like(b), torch.empty_like(b)
-            product[order] = below + (same[high] - same[low]) + above
-            pull[order] = above - below
-        ctx.save_for_backward(b, product, pull)
-        ctx.width = width
-        return b.T @ product
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Return the slopes by score and by column."""
-        b, product, pull = ctx.saved_tensors
-        both = slope + slope.T
-        return ((b @ both) * pull).sum(dim=1) / ctx.width, product @ both, None
+    exact = score.device.type == "cuda" and torch.are_deterministic_algorithms_enabled()
+    if pairs or exact or width < MIN_FACTOR_WIDTH:
+        apart = score - score[:, None]
+        kernel = torch.exp(apart.abs() / -width)
+        return (kernel[:, :, None] * b).sum(dim=1), ((kernel * apart.sign())[:, :, None] * b).sum(dim=1)
+    s, order = score.sort()
+    b, fixed = b[order], s.detach()
+    grow = (s / width).exp()[:, None]
+    low, high = torch.searchsorted(fixed, fixed), torch.searchsorted(fixed, fixed, right=True)
+    same = _running(b)
+    below = _running(b * grow)[low] / grow
+    above = _running((b / grow).flip(0)).flip(0)[high] * grow
+    back = order.argsort()
+    return (below + (same[high] - same[low]) + above)[back], (above - below)[back]
 
 
 def _running(values: Tensor) -> Tensor:
@@ -126,7 +174,52 @@ def _running(values: Tensor) -> Tensor:
     return torch.cat([values.new_zeros(1, values.shape[1]), values.cumsum(dim=0)])
 
 
-class MMCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
+class _KernelSums(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
+    """BᵀKB with its slopes in closed form: half the work of following each running sum back.
+
+    With P = KB and Q the same with the sign of s_j − s_i, ∂/∂B = P(S + Sᵀ) and
+    ∂/∂s_i = Σ_pq (S + Sᵀ)_pq b_ip Q_iq / width for the incoming slope S.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, score: Tensor, b: Tensor, width: float) -> Tensor:
+        """Return the sums and keep what the slopes need."""
+        product, pull = _products(score, b, width)
+        ctx.width = width
+        ctx.save_for_backward(score, b, product, pull)
+        ctx.save_for_forward(b, product, pull)
+        return _across(b, product)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
+        """Return the slopes by score and by column; when they will be differentiated, from the inputs once more."""
+        score, b, product, pull = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            product, pull = _products(score, b, ctx.width)
+        both = slope + slope.T
+        by_score = ((b[:, :, None] * both).sum(dim=1) * pull).sum(dim=1) / ctx.width
+        return by_score, (product[:, :, None] * both).sum(dim=1), None
+
+    @staticmethod
+    def jvp(ctx: Any, score: Tensor | None, b: Tensor | None, _: None) -> Tensor:
+        """Return the change of the sums with their inputs (forward mode)."""
+        own, product, pull = ctx.saved_tensors
+        half = torch.zeros_like(_across(own, product))
+        if b is not None:
+            half = half + _across(b, product)
+        if score is not None:
+            half = half + _across(own * score[:, None], pull) / ctx.width
+        return half + half.T
+
+
+def _check_normalization(normalization: str, caller: str) -> None:
+    if normalization not in ("paper", "official"):
+        raise input_error(
+            "normalization", caller, "be 'paper' or 'official'", repr(normalization), "choose one of them"
+        )
+
+
+class MMCELoss(BatchLoss):
     """Maximum mean calibration error of a batch as a penalty; see `mmce_loss`.
 
     Parameters
@@ -135,8 +228,10 @@ class MMCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
         Kernel width.
     weighted : bool, default=True
         The weighted form its authors train with.
-    normalisation : {"paper", "official"}, default="paper"
+    normalization : {"paper", "official"}, default="paper"
         The formula, or the authors' doubly divided program.
+    normalisation
+        The name of `normalization` in version 0.1.
 
     Examples
     --------
@@ -145,15 +240,26 @@ class MMCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     1.0
     """
 
-    def __init__(self, width: float = 0.4, weighted: bool = True, normalisation: Normalisation = "paper") -> None:
-        super().__init__()
-        if normalisation not in ("paper", "official"):
-            raise input_error(
-                "normalisation", "MMCELoss", "be 'paper' or 'official'", repr(normalisation), "choose one of them"
-            )
+    caller = "mmce_loss"
+
+    def __init__(
+        self,
+        width: float = 0.4,
+        weighted: bool = True,
+        normalization: Normalization = "paper",
+        *,
+        ignore_index: int = IGNORE,
+        class_weight: Tensor | None = None,
+        normalisation: Normalization | None = None,
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
+        if normalisation is not None:
+            warn_renamed("MMCELoss(normalisation=...)", "MMCELoss(normalization=...)")
+            normalization = normalisation
+        _check_normalization(normalization, "MMCELoss")
         self.width = check_positive(width, "width", "MMCELoss")
         self.weighted = weighted
-        self.normalisation = normalisation
+        self.normalization = normalization
 
     @property
     def default_weight(self) -> float:
@@ -162,14 +268,12 @@ class MMCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
         With the formula 10 drowns the loss – every confidence ½ makes the weighted form 0 – and a small network
         learns nothing; 0.5 trained well on one small set and is a start, not a rule.
         """
-        return 10.0 if self.normalisation == "official" and self.weighted else 0.5
+        return 10.0 if self.normalization == "official" and self.weighted else 0.5
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the penalty of one batch."""
-        return mmce_loss(
-            logits, target, width=self.width, weighted=self.weighted, normalisation=self.normalisation
-        )
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _mmce(batch, self.width, self.weighted, self.normalization)
 
     def extra_repr(self) -> str:
         """Show the parameters."""
-        return f"width={self.width}, weighted={self.weighted}, normalisation={self.normalisation!r}"
+        return f"width={self.width}, weighted={self.weighted}, normalization={self.normalization!r}"

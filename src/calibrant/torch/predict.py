@@ -1,9 +1,9 @@
-"""Monte-Carlo prediction: mean probabilities and the split of their uncertainty."""
+"""Monte-Carlo prediction: several random passes over the batches of a loader."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,9 +12,27 @@ from torch import Tensor, nn
 
 from calibrant._typing import RNG, Array, Floats, Ints
 from calibrant.core.links import softmax
-from calibrant.errors import input_error
-from calibrant.torch.layers import GaussianDropout, MCDropout, _BayesWeights
+from calibrant.errors import CalibrantWarning, InputError, input_error
+from calibrant.torch.batch import IGNORE
+from calibrant.torch.dropout import AlwaysTraining, GaussianDropout, MCDropout
+from calibrant.torch.layers import _BayesWeights
+from calibrant.torch.passes import (
+    as_batches,
+    counted,
+    device_of,
+    evaluating,
+    is_output,
+    logit_rows,
+    logits_of,
+    output_layer,
+    run,
+    split_batch,
+    watched,
+)
+from calibrant.torch.predictive import Predictive, entropy
 from calibrant.torch.seeding import seeded
+
+CALLER = "predict"
 
 
 @runtime_checkable
@@ -26,129 +44,52 @@ class Posterior(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Predictive:
-    """What several networks say together, as plain arrays.
+@runtime_checkable
+class LastLayerPosterior(Protocol):
+    """A posterior of one layer: the rest of the network runs once."""
 
-    Attributes
-    ----------
-    proba : array of shape (n, K)
-        Mean of the samples' probabilities, float64.
-    total : array of shape (n,)
-        Entropy of the mean, in nats.
-    aleatoric : array of shape (n,)
-        Mean of the samples' entropies: what would stay if the weights were known.
-    sample_logits : array of shape (S, n, K) or None
-        Logits of every sample, float32; None when they were not kept.
-    labels : array of shape (n,) or None
-        Targets, when the loader gave them.
+    model: nn.Module
 
-    Notes
-    -----
-    total = aleatoric + epistemic; `epistemic` is the mutual information of label and weights, never negative.
-    `logits` is log `proba`, ready for ``space="logit"``: a calibrator fitted on it acts on the averaged forecast.
-    To temper every sample before averaging, as the UCE paper does, use `MonteCarloTemperature`.
+    def head(self) -> tuple[nn.Module | None, bool]:
+        """Return the random layer (None when there are more), and whether it has to be the model's output."""
+        ...
 
-    Examples
-    --------
-    Two networks that contradict each other with certainty: all uncertainty is epistemic.
-
-    >>> import numpy as np
-    >>> both = Predictive.from_logits(np.array([[[50.0, 0.0]], [[0.0, 50.0]]]))
-    >>> both.proba.round(3), both.epistemic.round(6), both.aleatoric.round(6)
-    (array([[0.5, 0.5]]), array([0.693147]), array([0.]))
-    """
-
-    proba: Floats
-    total: Floats
-    aleatoric: Floats
-    sample_logits: Array | None = None
-    labels: Ints | None = None
-
-    @classmethod
-    def from_logits(cls, sample_logits: Array, labels: Ints | None = None, temperature: float = 1.0) -> Predictive:
-        """Average softmax(z/T) over samples (S, n, K) kept earlier."""
-        mean = np.zeros(sample_logits.shape[1:])
-        aleatoric = np.zeros(sample_logits.shape[1])
-        for logits in sample_logits:
-            proba = softmax(np.asarray(logits, dtype=np.float64) / temperature)
-            mean += proba
-            aleatoric += _entropy(proba)
-        mean /= len(sample_logits)
-        return cls(mean, _entropy(mean), aleatoric / len(sample_logits), sample_logits, labels)
-
-    @property
-    def epistemic(self) -> Floats:
-        """Mutual information of label and weights, in nats."""
-        return np.asarray(np.maximum(self.total - self.aleatoric, 0))
-
-    @property
-    def uncertainty(self) -> Floats:
-        """Normalised entropy total/log K, in [0, 1]."""
-        return np.asarray(np.clip(self.total / np.log(self.proba.shape[1]), 0, 1))
-
-    @property
-    def logits(self) -> Floats:
-        """Return log of the mean probabilities (an exact 0 becomes the smallest positive float's log)."""
-        return np.log(np.maximum(self.proba, np.finfo(np.float64).tiny))
-
-    @property
-    def sample_proba(self) -> Floats:
-        """Probabilities of every sample, (S, n, K)."""
-        return softmax(self._kept())
-
-    def tempered(self, temperature: float) -> Predictive:
-        """Divide the logits of every sample by a temperature and average anew."""
-        return Predictive.from_logits(self._kept(), self.labels, temperature)
-
-    def _kept(self) -> Array:
-        if self.sample_logits is None:
-            raise input_error(
-                "sample_logits", "Predictive", "have been kept", "none", "call predict(…, keep_samples=True)"
-            )
-        return self.sample_logits
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arrays by name."""
-        return {
-            "proba": self.proba, "total": self.total, "aleatoric": self.aleatoric, "epistemic": self.epistemic,
-            "labels": self.labels,
-        }
-
-    def __str__(self) -> str:
-        return (
-            f"{len(self.proba)} predictions · {self.proba.shape[1]} classes · "
-            f"mean entropy {self.total.mean():.4f} nats = "
-            f"{self.aleatoric.mean():.4f} aleatoric + {self.epistemic.mean():.4f} epistemic"
-        )
-
-
-def _entropy(proba: Floats) -> Floats:
-    return np.asarray(-np.sum(proba * np.log(np.maximum(proba, np.finfo(np.float64).tiny)), axis=-1))
+    def head_draws(self, samples: int) -> list[dict[str, Tensor]]:
+        """Return draws of that layer's parameters by name."""
+        ...
 
 
 def predict(
-    model: nn.Module, loader: Iterable[Any], samples: int = 25, *, keep_samples: bool = True, rng: RNG = None,
+    model: nn.Module,
+    loader: Iterable[Any],
+    samples: int = 25,
+    *,
+    keep_samples: bool = True,
+    rng: RNG = None,
     device: str | torch.device | None = None,
+    ignore_index: int = IGNORE,
 ) -> Predictive:
     """Average the softmax of several random passes and split the uncertainty.
 
     Parameters
     ----------
     model : Module or posterior
-        A network with random layers (`MCDropout`, `GaussianDropout`, `BayesLinear`, `BayesConv2d`), a plain
-        network (one pass is enough and one is made), or a `SWAG`, `DeepEnsemble` or `LastLayerLaplace`.
+        A network with random layers (`MCDropout`, `GaussianDropout`, `BayesLinear`, …, layers of your own), or a
+        `SWAG`, `DeepEnsemble` or `LastLayerLaplace`. A network without any is passed once, with a warning.
     loader : iterable
-        Batches: a tensor x, a pair (x, target), or a longer tuple whose first two are these. Must give the same
-        rows in the same order each time (no shuffling): it is walked once per sample. A tensor is one batch.
+        Batches: a tensor x, a pair (x, target), a longer tuple whose first two are these, or a dictionary of named
+        inputs with "labels" (Hugging Face). A tensor or dictionary is one batch. A shuffled loader must give targets;
+        for `SWAG` of all layers it is walked once per sample and must not shuffle at all.
     samples : int, default=25
         Number of passes; the UCE paper's. An ensemble gives its members, a plain network one.
     keep_samples : bool, default=True
-        Keep the logits of every pass (samples × n × K float32), which tempering each sample needs.
+        Keep the logits of every pass (samples × n × K float32, held once), which tempering each sample needs.
     rng : None, int or Generator
         Seed of the random layers; torch's global state is left as it was.
     device : optional
         Where to compute; by default where the model's first parameter lives.
+    ignore_index : int, default=-100
+        Rows with this target are left out: padding, unlabeled pixels.
 
     Returns
     -------
@@ -159,7 +100,8 @@ def predict(
     -----
     p(x) = (1/N) Σ_i softmax(f_{w_i}(x)), eq. (28) of [1]; total = H(p), aleatoric = mean H(p_i), epistemic = the
     difference [2]. The model runs in eval mode: batch norm uses its running statistics and ordinary dropout is
-    off, the layers of calibrant stay random.
+    off, the layers of calibrant stay random (`mc_dropout` keeps ordinary dropout on). One logit becomes two columns;
+    pixels (batch, K, …) and tokens become rows. The body of a network whose last layer alone is random runs once.
 
     References
     ----------
@@ -176,90 +118,223 @@ def predict(
     ((5, 3), (10, 5, 3))
     """
     if isinstance(samples, bool) or int(samples) != samples or samples < 1:
-        raise input_error("samples", "predict", "be a whole number of at least 1", repr(samples), "25 is usual")
-    batches: Iterable[Any] = [loader] if isinstance(loader, Tensor) else loader
-    passes: list[Array] = []
-    total: Floats | None = None
-    aleatoric: Floats | None = None
-    labels: Ints | None = None
-    count = 0
-    modes = {module: module.training for module in model.modules()}
-    try:
-        with seeded(rng, "predict"), torch.no_grad():
-            for network in _networks(model, samples):
-                network.eval()
-                logits, labels = _one_pass(network, batches, device, labels)
-                proba = softmax(logits)
-                total = proba if total is None else total + proba
-                entropy = _entropy(proba)
-                aleatoric = entropy if aleatoric is None else aleatoric + entropy
-                count += 1
-                if keep_samples:
-                    passes.append(logits)
-    finally:
-        for module, training in modes.items():
-            module.training = training
-    if total is None or aleatoric is None:
-        raise input_error("model", "predict", "give at least one network", "none", "collect or train members first")
-    mean = total / count
-    return Predictive(mean, _entropy(mean), aleatoric / count, np.stack(passes) if keep_samples else None, labels)
+        raise input_error("samples", CALLER, "be a whole number of at least 1", repr(samples), "25 is usual")
+    walk = _Walk(loader, device, ignore_index, keep_samples)
+    with seeded(rng, CALLER), evaluating(model):
+        if not _is_posterior(model):
+            networks = [model] * _count(model, walk, int(samples))
+        elif (head := _head(model, walk)) is not None:
+            draws = model.head_draws(int(samples))
+            return walk.once(lambda inputs: _head_passes(model.model, head, draws, inputs, device))
+        elif not hasattr(model, "members"):
+            return walk.each(model.draws(int(samples)))
+        else:
+            networks = list(model.draws(int(samples)))
+        return walk.once(lambda inputs: (run(net, inputs, device_of(net, device)) for net in networks))
+
+
+def _is_posterior(model: Any) -> bool:
+    return isinstance(model, Posterior)
 
 
 def is_random(model: nn.Module) -> bool:
-    """Whether a second pass of a model in eval mode gives another answer."""
-    return any(isinstance(module, MCDropout | GaussianDropout | _BayesWeights) for module in model.modules())
+    """Whether a model holds a layer of calibrant that stays random in eval mode."""
+    kinds = (MCDropout, GaussianDropout, _BayesWeights, AlwaysTraining)
+    return any(isinstance(module, kinds) for module in model.modules())
 
 
-def _networks(model: nn.Module, samples: int) -> Iterator[nn.Module]:
-    if isinstance(model, Posterior):
-        yield from model.draws(samples)
-    else:
-        for _ in range(samples if is_random(model) else 1):
-            yield model
+def _count(model: nn.Module, walk: _Walk, samples: int) -> int:
+    """Return how many passes of one network differ; say so when one is all there is."""
+    if samples == 1 or is_random(model) or walk.differs(model):
+        return samples
+    warnings.warn(
+        "predict made one pass: the network has no random layer. Hint: keep its dropout on with "
+        "calibrant.torch.mc_dropout(model), or ask for samples=1.",
+        CalibrantWarning,
+        stacklevel=3,
+    )
+    return 1
 
 
-def split_batch(batch: Any) -> tuple[Any, Tensor | None]:
-    """Return inputs and targets (or None) of one batch of a loader."""
-    if isinstance(batch, tuple | list):
-        return batch[0], torch.as_tensor(batch[1]) if len(batch) > 1 else None
-    return batch, None
+def _head(model: Any, walk: _Walk) -> nn.Module | None:
+    """Return the only random layer of a posterior, when the model's output is its output."""
+    if not isinstance(model, LastLayerPosterior) or is_random(model.model):
+        return None
+    layer, must = model.head()
+    if layer is None:
+        return None
+    inputs, where = walk.first(), device_of(model, walk.device)
+    with watched(layer) as calls:
+        logits = logits_of(run(model.model, inputs, where), CALLER)
+    if len(calls) == 1 and is_output(calls[0][1], logits):
+        return layer
+    if must:
+        raise wrong_layer(model, inputs, where)
+    return None
 
 
-def device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
-    """Return the asked device, or the one of the model's first parameter."""
-    if device is not None:
-        return torch.device(device)
-    parameter = next(model.parameters(), None)
-    return torch.device("cpu") if parameter is None else parameter.device
+def wrong_layer(posterior: Any, inputs: Any, where: torch.device) -> InputError:
+    """Return the error of a posterior whose layer is not the one that gives the model's output."""
+    name = output_layer(posterior.model, inputs, where)
+    return input_error(
+        "layer",
+        type(posterior).__name__,
+        "give the model's output",
+        "a layer that is last in the order of registration only, or whose output goes on",
+        f"pass layer={name!r}" if name else "wrap the model so that it returns the output of its last layer",
+    )
 
 
-def _one_pass(
-    network: nn.Module, batches: Iterable[Any], device: str | torch.device | None, labels: Ints | None
-) -> tuple[Array, Ints | None]:
-    where = device_of(network, device)
-    rows: list[Array] = []
-    targets: list[Ints] = []
-    for batch in batches:
+def _head_passes(
+    model: nn.Module,
+    layer: nn.Module,
+    draws: list[dict[str, Tensor]],
+    inputs: Any,
+    device: str | torch.device | None,
+) -> Iterator[Any]:
+    """Run the body once and the last layer with each draw."""
+    with watched(layer) as calls:
+        run(model, inputs, device_of(model, device))
+    for draw in draws:
+        yield torch.func.functional_call(layer, draw, calls[-1][0])
+
+
+class _Walk:
+    """Walks the batches of a loader and gathers what networks say about their rows."""
+
+    def __init__(self, loader: Any, device: str | torch.device | None, ignore_index: int, keep_samples: bool) -> None:
+        self.batches = as_batches(loader)
+        if isinstance(self.batches, Iterator):  # a generator gives its rows once
+            self.batches = list(self.batches)
+        self.shuffled = isinstance(getattr(loader, "sampler", None), torch.utils.data.RandomSampler)
+        self.device, self.ignore_index, self.keep_samples = device, ignore_index, keep_samples
+
+    def first(self) -> Any:
+        """Return the inputs of the first batch."""
+        for batch in self.batches:
+            return split_batch(batch)[0]
+        raise _empty()
+
+    def differs(self, model: nn.Module) -> bool:
+        """Whether two passes over the first batch differ: layers of the user's own may be random."""
+        inputs, where = self.first(), device_of(model, self.device)
+        one, two = (logits_of(run(model, inputs, where), CALLER) for _ in range(2))
+        return not torch.equal(one, two)
+
+    def _split(self, batch: Any) -> tuple[Any, Tensor | None]:
         inputs, target = split_batch(batch)
-        out = network(inputs.to(where) if hasattr(inputs, "to") else inputs)
-        out = getattr(out, "logits", out)  # Hugging Face models return a record
-        if out.ndim != 2:
-            raise input_error(
-                "model", "predict", "return logits of shape (batch, K)", f"shape {tuple(out.shape)}",
-                "wrap the model so that its forward returns the logits",
-            )
-        rows.append(out.float().cpu().numpy())
-        if target is not None:
-            targets.append(target.cpu().numpy().astype(np.int64))
-    if not rows:
-        raise input_error("loader", "predict", "hold at least one batch", "none", "a generator is empty after one walk")
-    found = np.concatenate(targets) if targets else None
-    if labels is not None and found is not None and not np.array_equal(labels, found):
-        raise input_error(
-            "loader", "predict", "give the same rows in the same order for every sample", "labels that moved",
-            "use shuffle=False",
-        )
-    return np.concatenate(rows), found
+        if target is None and self.shuffled:
+            raise _shuffled("a shuffled loader without targets")
+        return inputs, target
+
+    def _rows(self, out: Any, target: Tensor | None) -> tuple[Array, Ints | None]:
+        """Return the logits and labels of the rows that count."""
+        logits = logit_rows(logits_of(out, CALLER), target, CALLER)
+        labels, keep = counted(target, len(logits), self.ignore_index)
+        logits = logits if keep is None else logits[keep.to(logits.device)]
+        return logits.cpu().numpy(), None if labels is None else labels.cpu().numpy().astype(np.int64)
+
+    def once(self, passes: Callable[[Any], Iterator[Any]]) -> Predictive:
+        """Walk once; `passes` gives the outputs of every network on one batch."""
+        found: list[tuple[Floats, Floats, Ints | None]] = []
+        kept: list[Array] = []
+        for batch in self.batches:
+            inputs, target = self._split(batch)
+            sums = _Sums()
+            for out in passes(inputs):
+                logits, labels = self._rows(out, target)
+                sums.add(logits)
+                if self.keep_samples:
+                    kept.append(logits)
+            if not sums.count:
+                raise input_error("model", CALLER, "give at least one network", "none", "train members first")
+            found.append((sums.mean / sums.count, sums.aleatoric / sums.count, labels))
+        if not found:
+            raise _empty()
+        proba, aleatoric = (np.concatenate([part[i] for part in found]) for i in (0, 1))
+        labels = None if found[0][2] is None else np.concatenate([part[2] for part in found])
+        samples = _one_copy(kept, sums.count, len(proba)) if self.keep_samples else None
+        return Predictive(proba, entropy(proba), aleatoric, samples, labels)
+
+    def each(self, networks: Iterable[nn.Module]) -> Predictive:
+        """Walk once for every network, because only one exists at a time."""
+        if self.shuffled:
+            raise _shuffled("a shuffled loader, which is walked once per sample")
+        sums, kept, before = _Sums(), [], None
+        for network in networks:
+            network.eval()
+            parts, seen = [], []
+            for batch in self.batches:
+                inputs, target = self._split(batch)
+                out = run(network, inputs, device_of(network, self.device))
+                parts.append(self._rows(out, target))
+                seen.append(_digest(inputs) if parts[-1][1] is None else parts[-1][1])
+            if not parts:
+                raise _empty()
+            if before is not None and not (len(before) == len(seen) and all(map(np.array_equal, before, seen))):
+                raise _shuffled("labels or inputs that moved")
+            before = before or seen
+            logits = np.concatenate([part[0] for part in parts])
+            sums.add(logits)
+            if self.keep_samples:
+                kept.append(logits)
+        if not sums.count:
+            raise input_error("model", CALLER, "give at least one network", "none", "collect weights first")
+        proba = sums.mean / sums.count
+        labels = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
+        samples = _stack(kept) if self.keep_samples else None
+        return Predictive(proba, entropy(proba), sums.aleatoric / sums.count, samples, labels)
+
+
+class _Sums:
+    """Running sums of probabilities and entropies over samples."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean: Any = 0.0
+        self.aleatoric: Any = 0.0
+
+    def add(self, logits: Array) -> None:
+        proba = softmax(logits)
+        self.mean = self.mean + proba
+        self.aleatoric = self.aleatoric + entropy(proba)
+        self.count += 1
+
+
+def _one_copy(kept: list[Array], count: int, n: int) -> Array:
+    """Return (samples, n, K) from the samples of each batch in turn, giving each part back as it is copied."""
+    out = np.empty((count, n, kept[0].shape[1]), dtype=kept[0].dtype)
+    kept.reverse()
+    stop = 0
+    while kept:
+        start, stop = stop, stop + len(kept[-1])
+        for sample in range(count):
+            out[sample, start:stop] = kept.pop()
+    return out
+
+
+def _stack(kept: list[Array]) -> Array:
+    out = np.empty((len(kept), *kept[0].shape), dtype=kept[0].dtype)
+    for sample in reversed(range(len(out))):
+        out[sample] = kept.pop()
+    return out
+
+
+def _digest(inputs: Any) -> Array:
+    """Return a few numbers that change when other rows come."""
+    values = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    flat = [value.reshape(-1) for value in values if isinstance(value, Tensor)]
+    return np.array([float(part.double().sum()) for part in flat] + [float(x) for part in flat for x in part[:8]])
+
+
+def _empty() -> InputError:
+    return input_error("loader", CALLER, "hold at least one batch", "none", "a generator is empty after one walk")
+
+
+def _shuffled(got: str) -> InputError:
+    return input_error(
+        "loader", CALLER, "give the same rows in the same order for every sample", got, "use shuffle=False"
+    )
 
 
 __all__ = ["Posterior", "Predictive", "device_of", "is_random", "predict", "split_batch"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from calibrant._typing import RNG
-from calibrant.core.inputs import check_rng
+from calibrant.core.options import check_rng
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def seeded(rng: RNG, caller: str) -> Iterator[None]:
     if rng is None:
         yield
         return
-    seed = rng if isinstance(rng, int) else int(check_rng(rng, caller).integers(2**63))
+    seed = int(rng) if isinstance(rng, int | np.integer) else int(check_rng(rng, caller).integers(2**63))
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         yield

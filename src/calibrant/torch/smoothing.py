@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import nll_loss
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import Reduction, check_batch, check_reduction, reduce_rows
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
 
 
 def label_smoothing(
-    logits: Tensor, target: Tensor, *, smoothing: float = 0.1, reduction: Reduction = "mean"
+    logits: Tensor,
+    target: Tensor,
+    *,
+    smoothing: float = 0.1,
+    reduction: Reduction = "mean",
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy against labels mixed with the uniform distribution.
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     smoothing : float, default=0.1
-        Share ε of the uniform distribution, in [0, 1).
+        Weight ε of the uniform distribution, in [0, 1).
     reduction : {"mean", "sum", "none"}, default="mean"
         What to do with the rows.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -32,7 +48,8 @@ def label_smoothing(
 
     Notes
     -----
-    −(1 − ε) log p_y − ε/K Σ_k log p_k, torch's own `label_smoothing`.
+    −(1 − ε) log p_y − ε/K Σ_k log p_k, torch's own `label_smoothing`, with one difference: classes masked by a logit
+    of −inf get no share of ε (torch's is infinite there).
 
     References
     ----------
@@ -45,12 +62,48 @@ def label_smoothing(
     >>> label_smoothing(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item()  # 0.126928 + 0.05 · 2
     0.226928
     """
-    log_proba = torch.log_softmax(check_batch(logits, target, "label_smoothing"), dim=1)
-    log_true = log_proba.gather(1, target.long()[:, None])[:, 0]
-    return reduce_rows(-(1 - smoothing) * log_true - smoothing * log_proba.mean(dim=1), reduction)  # [1] section 7
+    _check_smoothing(smoothing, "label_smoothing")
+    check_reduction(reduction, "label_smoothing")
+    batch = check_batch(
+        logits,
+        target,
+        "label_smoothing",
+        ignore_index=ignore_index,
+        class_weight=class_weight,
+        sample_weight=sample_weight,
+    )
+    return _smoothed(batch, smoothing, reduction)
 
 
-class LabelSmoothing(nn.Module):  # type: ignore[misc]  # torch is untyped here
+def _smoothed(batch: LossBatch, smoothing: float, reduction: Reduction) -> Tensor:
+    log_proba = batch.log_proba()
+    if batch.target is not None and batch.weight is None:  # every row counts once, as was seen on the CPU
+        likely = nll_loss(log_proba, batch.target, reduction=reduction)
+        if not smoothing:
+            return likely if reduction != "none" else likely.reshape(batch.shape)
+        if reduction == "mean":
+            all_ = log_proba.mean()
+            if math.isfinite(all_.item()):  # no class is closed
+                return (1 - smoothing) * likely - smoothing * all_
+    terms = log_proba if batch.class_weight is None else log_proba * batch.class_weight
+    if batch.target is not None:
+        log_true = terms.gather(1, batch.target[:, None])[:, 0]
+    else:
+        log_true = (batch.truth * torch.where(batch.truth > 0, terms, 0.0)).sum(dim=1)
+    rows = -(1 - smoothing) * log_true
+    if smoothing:
+        open_ = log_proba > -torch.inf
+        rows = rows - smoothing * torch.where(open_, terms, 0.0).sum(dim=1) / open_.sum(dim=1)  # [1]
+    return batch.reduce(rows, reduction, classes_inside=True)
+
+
+def _check_smoothing(smoothing: float, caller: str) -> float:
+    if not 0 <= smoothing < 1:
+        raise input_error("smoothing", caller, "lie in [0, 1)", repr(smoothing), "0.1 is usual")
+    return float(smoothing)
+
+
+class LabelSmoothing(BatchLoss):
     """Cross-entropy with smoothed labels; see `label_smoothing`.
 
     Examples
@@ -60,16 +113,23 @@ class LabelSmoothing(nn.Module):  # type: ignore[misc]  # torch is untyped here
     0.126928
     """
 
-    def __init__(self, smoothing: float = 0.1, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        if not 0 <= smoothing < 1:
-            raise input_error("smoothing", "LabelSmoothing", "lie in [0, 1)", repr(smoothing), "0.1 is usual")
-        self.smoothing = float(smoothing)
+    caller = "label_smoothing"
+
+    def __init__(
+        self,
+        smoothing: float = 0.1,
+        reduction: Reduction = "mean",
+        *,
+        ignore_index: int = IGNORE,
+        class_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
+        self.smoothing = _check_smoothing(smoothing, "LabelSmoothing")
         self.reduction = check_reduction(reduction, "LabelSmoothing")
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of one batch."""
-        return label_smoothing(logits, target, smoothing=self.smoothing, reduction=self.reduction)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _smoothed(batch, self.smoothing, self.reduction)
 
     def extra_repr(self) -> str:
         """Show the parameters."""

@@ -5,14 +5,31 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import check_batch, check_bins, check_positive, double, smooth_root
+from calibrant.torch.batch import (
+    IGNORE,
+    BatchLoss,
+    LossBatch,
+    check_batch,
+    check_bins,
+    check_positive,
+    double,
+    smooth_root,
+)
 
 
 def soft_ece_loss(
-    logits: Tensor, target: Tensor, *, n_bins: int = 15, temperature: float = 0.01, norm: Literal[1, 2] = 2
+    logits: Tensor,
+    target: Tensor,
+    *,
+    n_bins: int = 15,
+    temperature: float = 0.01,
+    norm: Literal[1, 2] = 2,
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Calibration error over bins to which each row belongs a little.
 
@@ -20,16 +37,22 @@ def soft_ece_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     n_bins : int, default=15
-        Equal-width bins with centres (j + ½)/n_bins.
+        Equal-width bins with centers (j + ½)/n_bins.
     temperature : float, default=0.01
         Softness of the membership; towards 0 it becomes the ordinary binned error.
     norm : {1, 2}, default=2
         Power of the gaps; the authors train with 2.
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -52,20 +75,43 @@ def soft_ece_loss(
     >>> soft_ece_loss(logits, torch.tensor([0, 0, 1, 1])).item()  # 0.9 sure, right half of the time
     0.4
     """
-    logits = check_batch(logits, target, "soft_ece_loss")
-    log_proba, top = torch.log_softmax(logits, dim=1).max(dim=1)
+    check_bins(n_bins, "soft_ece_loss")
+    check_positive(temperature, "temperature", "soft_ece_loss")
+    _check_norm(norm, "soft_ece_loss")
+    batch = check_batch(
+        logits,
+        target,
+        "soft_ece_loss",
+        ignore_index=ignore_index,
+        class_weight=class_weight,
+        sample_weight=sample_weight,
+    )
+    return _soft_ece(batch, n_bins, temperature, norm)
+
+
+def _soft_ece(batch: LossBatch, n_bins: int, temperature: float, norm: Literal[1, 2]) -> Tensor:
+    log_proba, top = batch.log_proba().max(dim=1)
     confidence = double(log_proba).exp()
-    gap = confidence - (top == target).to(confidence.dtype)
-    centre = (torch.arange(n_bins, dtype=gap.dtype, device=gap.device) + 0.5) / n_bins
-    member = torch.softmax((confidence[:, None] - centre).square() / -temperature, dim=1)  # [1] section 5.1
-    sums = gap @ member
+    gap = confidence - batch.chance(top).to(confidence.dtype)
+    center = (torch.arange(n_bins, dtype=gap.dtype, device=gap.device) + 0.5) / n_bins
+    member = torch.softmax((confidence[:, None] - center).square() / -temperature, dim=1)  # section 5.1
+    total: Tensor | int = len(member)
+    if batch.weight is not None:
+        weight = batch.weight.to(gap.dtype)
+        total, member = weight.sum().clamp_min(torch.finfo(gap.dtype).tiny ** 0.5), member * weight[:, None]
+    sums = (gap[:, None] * member).sum(dim=0)  # no matrix product: autocast would shorten it where there is no float64
     if norm == 1:
-        return (sums.abs().sum() / len(gap)).to(logits.dtype)
+        return (sums.abs().sum() / total).to(batch.logits.dtype)
     size = member.sum(dim=0).clamp_min(torch.finfo(gap.dtype).tiny ** 0.5)  # a bin nobody is near counts 0
-    return smooth_root((sums.square() / size).sum() / len(gap), 1e-12).to(logits.dtype)
+    return smooth_root((sums.square() / size).sum() / total, 1e-12).to(batch.logits.dtype)
 
 
-class SoftECELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
+def _check_norm(norm: int, caller: str) -> None:
+    if norm not in (1, 2):
+        raise input_error("norm", caller, "be 1 or 2", repr(norm), "2 is what the authors train with")
+
+
+class SoftECELoss(BatchLoss):
     """Soft-binned expected calibration error as a penalty; see `soft_ece_loss`.
 
     Examples
@@ -77,18 +123,26 @@ class SoftECELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     #: λ: the authors tune it per task; 1 is the middle of their range.
     default_weight = 1.0
+    caller = "soft_ece_loss"
 
-    def __init__(self, n_bins: int = 15, temperature: float = 0.01, norm: Literal[1, 2] = 2) -> None:
-        super().__init__()
-        if norm not in (1, 2):
-            raise input_error("norm", "SoftECELoss", "be 1 or 2", repr(norm), "2 is what the authors train with")
+    def __init__(
+        self,
+        n_bins: int = 15,
+        temperature: float = 0.01,
+        norm: Literal[1, 2] = 2,
+        *,
+        ignore_index: int = IGNORE,
+        class_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
+        _check_norm(norm, "SoftECELoss")
         self.n_bins = check_bins(n_bins, "SoftECELoss")
         self.temperature = check_positive(temperature, "temperature", "SoftECELoss")
         self.norm: Literal[1, 2] = norm
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the penalty of one batch."""
-        return soft_ece_loss(logits, target, n_bins=self.n_bins, temperature=self.temperature, norm=self.norm)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _soft_ece(batch, self.n_bins, self.temperature, self.norm)
 
     def extra_repr(self) -> str:
         """Show the parameters."""

@@ -1,4 +1,4 @@
-"""SWAG: a Gaussian over weights from the path of the optimiser."""
+"""SWAG: a Gaussian over weights from the path of the optimizer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from calibrant.calibrators._torch_module import WideStates
 from calibrant.errors import NotFittedError, input_error
-from calibrant.torch.predict import device_of, split_batch
+from calibrant.torch.passes import device_of, find_layer, run, split_batch
 
 #: Smallest variance of a weight; the original's.
 VARIANCE_FLOOR = 1e-30
+#: Kinds of moments, each one tensor per parameter.
+MOMENTS = ("mean", "square", "deviations")
 
 
-class SWAG(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Gaussian over weights fitted to the iterates of any optimiser.
+class SWAG(WideStates):
+    """Gaussian over weights fitted to the iterates of any optimizer.
 
     Parameters
     ----------
@@ -30,13 +33,18 @@ class SWAG(nn.Module):  # type: ignore[misc]  # torch is untyped here
     refresh : iterable, optional
         Training batches on which batch-norm statistics are recomputed for every sample. Needed when sampled
         weights lie before a batch norm.
+    layer : Module or str, optional
+        The one layer whose weights are random, itself or by name, where the last one by registration is not meant.
+    device : optional
+        Where the moments are kept, for example "cpu" for large networks; beside the weights by default.
 
     Notes
     -----
-    Call `collect` once per epoch (or every few steps) near the optimum. Moments are kept in float64 in one flat
-    vector: μ = mean w, σ² = max(mean w² − μ², 10⁻³⁰) [1, eq. (34)]. A sample is
-    μ + √scale · (σ·ε₁ + D ε₂/√(rank − 1)) with D the last `rank` deviations from the running mean; scale is ½ with
-    the low-rank part (the two ½ of [2]) and 1 without. `state_dict` holds everything.
+    Call `collect` once per epoch (or every few steps) near the optimum. Moments stand beside each parameter and never
+    change their dtype: μ = mean w and mean w² in float64, σ² = max(mean w² − μ², 10⁻³⁰) [1, eq. (34)], the last
+    `rank` deviations D from the running mean in float32. A sample is μ + √scale · (σ·ε₁ + D ε₂/√(rank − 1)); scale is ½
+    with the low-rank part (the two ½ of [2]) and 1 without. Weights keep their dtype and memory format. `state_dict`
+    holds everything; `mean`, `square`, `variance` and `deviations` show it as flat vectors.
 
     References
     ----------
@@ -56,8 +64,14 @@ class SWAG(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """
 
     def __init__(
-        self, model: nn.Module, rank: int = 0, layers: Literal["all", "last"] = "all",
+        self,
+        model: nn.Module,
+        rank: int = 0,
+        layers: Literal["all", "last"] = "all",
         refresh: Iterable[Any] | None = None,
+        *,
+        layer: nn.Module | str | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         super().__init__()
         if isinstance(rank, bool) or int(rank) != rank or rank < 0 or rank == 1:
@@ -68,17 +82,55 @@ class SWAG(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.rank = int(rank)
         self.layers = layers
         self.refresh = refresh
-        size = sum(parameter.numel() for parameter in self._parameters_to_draw())
-        where = device_of(model, None)
-        self.register_buffer("count", torch.zeros((), dtype=torch.long))
-        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64, device=where))
-        self.register_buffer("square", torch.zeros(size, dtype=torch.float64, device=where))
-        self.register_buffer("deviations", torch.zeros(self.rank, size, dtype=torch.float64, device=where))
+        self._wide_device = None if device is None else torch.device(device)
+        self._layer = "" if layers == "all" else _name_of(model, last_layer(model))
+        if layer is not None:
+            self._layer = _name_of(model, find_layer(model, layer, "SWAG"))
+        self._chosen = layer is not None
+        self.add_wide("count", torch.zeros((), dtype=torch.long))
+        for name, parameter in self._drawn().items():
+            where = self._wide_device or parameter.device
+            for kind, dtype in zip(MOMENTS, (torch.float64, torch.float64, torch.float32), strict=True):
+                shape = (self.rank, *parameter.shape) if kind == "deviations" else parameter.shape
+                self.add_wide(f"{kind}.{name}", torch.zeros(shape, dtype=dtype, device=where))
 
-    def _parameters_to_draw(self) -> list[nn.Parameter]:
-        if self.layers == "all":
-            return list(self.model.parameters())
-        return list(last_layer(self.model).parameters(recurse=False))
+    def _part(self) -> nn.Module:
+        """Return what is random: the whole model, or one layer."""
+        return self.model.get_submodule(self._layer)
+
+    def _drawn(self) -> dict[str, nn.Parameter]:
+        return dict(self._part().named_parameters(recurse=self._chosen or self.layers == "all"))
+
+    def _flat(self, kind: str) -> Tensor:
+        parts = [self._wide[f"{kind}.{name}"] for name in self._drawn()]
+        if kind == "deviations":
+            return torch.cat([part.reshape(self.rank, -1) for part in parts], dim=1)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    @property
+    def count(self) -> Tensor:
+        """Number of iterates taken in."""
+        return self._wide["count"]
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean weights, one flat vector."""
+        return self._flat("mean")
+
+    @property
+    def square(self) -> Tensor:
+        """Mean squared weights, one flat vector."""
+        return self._flat("square")
+
+    @property
+    def deviations(self) -> Tensor:
+        """Last deviations from the running mean, (rank, weights)."""
+        return self._flat("deviations")
+
+    @property
+    def variance(self) -> Tensor:
+        """Diagonal of the covariance, at least 10⁻³⁰."""
+        return (self.square - self.mean.square()).clamp_min(VARIANCE_FLOOR)  # [1] eq. (34)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the network with the weights it holds now."""
@@ -87,61 +139,96 @@ class SWAG(nn.Module):  # type: ignore[misc]  # torch is untyped here
     def collect(self) -> None:
         """Take the network's present weights into the moments."""
         with torch.no_grad():
-            now = nn.utils.parameters_to_vector(self._parameters_to_draw()).double()
             seen = int(self.count)
-            self.mean += (now - self.mean) / (seen + 1)
-            self.square += (now.square() - self.square) / (seen + 1)
-            if self.rank:
-                self.deviations[seen % self.rank] = now - self.mean
-            self.count += 1
-
-    @property
-    def variance(self) -> Tensor:
-        """Diagonal of the covariance, at least 10⁻³⁰."""
-        return (self.square - self.mean.square()).clamp_min(VARIANCE_FLOOR)  # [1] eq. (34)
+            for name, parameter in self._drawn().items():
+                mean, square, deviations = (self._wide[f"{kind}.{name}"] for kind in MOMENTS)
+                now = parameter.detach().to(mean.device).double()
+                mean += (now - mean) / (seen + 1)
+                square += (now.square() - square) / (seen + 1)
+                if self.rank:
+                    deviations[seen % self.rank] = now - mean
+            self.count.add_(1)
 
     def use_mean(self) -> None:
         """Write the mean weights into the network (stochastic weight averaging)."""
         self._need()
-        self._write(self.mean)
+        self._write({name: self._wide[f"mean.{name}"] for name in self._drawn()})
 
     def sample(self, scale: float | None = None, generator: torch.Generator | None = None) -> None:
         """Write one draw of the weights into the network and refresh its batch norms."""
+        self._write(self._draw(scale, generator))
+
+    def _draw(self, scale: float | None = None, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Return one draw of each random parameter, in its own dtype."""
         self._need()
-        noise = self.variance.sqrt() * _normal(self.mean, generator)
         kept = min(int(self.count), self.rank)
-        if kept > 1:
-            weights = _normal(self.mean.new_empty(kept), generator)
-            noise = noise + weights @ self.deviations[:kept] / (kept - 1) ** 0.5  # [2] eq. (1)
         if scale is None:
             scale = 0.5 if kept > 1 else 1.0
-        self._write(self.mean + scale**0.5 * noise)
+        parameters = self._drawn()
+        shared = _normal(self._wide[f"mean.{next(iter(parameters))}"].new_empty(kept), generator) if kept > 1 else None
+        drawn = {}
+        for name, parameter in parameters.items():
+            mean, square, deviations = (self._wide[f"{kind}.{name}"] for kind in MOMENTS)
+            noise = (square - mean.square()).clamp_min(VARIANCE_FLOOR).sqrt() * _normal(mean, generator)
+            if shared is not None:
+                low = torch.tensordot(shared.to(deviations.dtype), deviations[:kept], dims=1)
+                noise = noise + low / (kept - 1) ** 0.5  # [2] eq. (1)
+            drawn[name] = (mean + scale**0.5 * noise).to(parameter)
+        return drawn
 
     def draws(self, samples: int) -> Iterator[nn.Module]:
         """Yield the network with one draw of weights after the other; its own weights come back at the end."""
         self._need()
-        kept = {name: value.clone() for name, value in self.model.state_dict().items()}
+        part = self.model if self._refreshes() else self._part()
+        kept = {name: value.clone() for name, value in part.state_dict().items()}
         try:
             for _ in range(samples):
                 self.sample()
                 yield self.model
         finally:
-            self.model.load_state_dict(kept)
+            part.load_state_dict(kept)
+
+    def head(self) -> tuple[nn.Module | None, bool]:
+        """Return the only random layer, and whether it has to be the model's output (as "last" says)."""
+        return (self._part(), not self._chosen) if self._layer else (None, False)
+
+    def head_draws(self, samples: int) -> list[dict[str, Tensor]]:
+        """Return draws of the random layer's parameters by name."""
+        return [self._draw() for _ in range(samples)]
 
     def _need(self) -> None:
         if not int(self.count):
             raise NotFittedError("SWAG holds no weights yet. Hint: call collect() after training epochs.")
 
-    def _write(self, vector: Tensor) -> None:
-        parameters = self._parameters_to_draw()
+    def _refreshes(self) -> bool:
+        return not self._layer or self._chosen
+
+    def _write(self, weights: dict[str, Tensor]) -> None:
         with torch.no_grad():
-            nn.utils.vector_to_parameters(vector.to(parameters[0].dtype), parameters)
-        if self.layers == "all":
+            for name, parameter in self._drawn().items():
+                parameter.copy_(weights[name])  # in place: dtype and memory format stay
+        if self._refreshes():
             refresh_batch_norm(self.model, self.refresh)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for kind in MOMENTS:  # version 0.1 kept one flat vector
+            flat = state_dict.pop(prefix + kind, None)
+            start = 0
+            for name, parameter in self._drawn().items() if flat is not None else ():
+                shape = (self.rank, *parameter.shape) if kind == "deviations" else parameter.shape
+                part = flat[..., start : start + parameter.numel()].reshape(shape)
+                state_dict[f"{prefix}{kind}.{name}"] = part
+                start += parameter.numel()
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=generator)
+    where = like.device if generator is None else generator.device
+    return torch.randn(like.shape, dtype=like.dtype, device=where, generator=generator).to(like.device)
+
+
+def _name_of(model: nn.Module, layer: nn.Module) -> str:
+    return next(name for name, module in model.named_modules() if module is layer)
 
 
 def last_layer(model: nn.Module) -> nn.Module:
@@ -160,7 +247,10 @@ def refresh_batch_norm(model: nn.Module, loader: Iterable[Any] | None) -> None:
         return
     if loader is None:
         raise input_error(
-            "refresh", "SWAG", "give training batches, because the network has batch norms", "None",
+            "refresh",
+            "SWAG",
+            "give training batches, because the network has batch norms",
+            "None",
             "pass refresh=train_loader, or layers='last'",
         )
     where = device_of(model, None)
@@ -174,7 +264,7 @@ def refresh_batch_norm(model: nn.Module, loader: Iterable[Any] | None) -> None:
     try:
         with torch.no_grad():
             for batch in loader:
-                model(split_batch(batch)[0].to(where))
+                run(model, split_batch(batch)[0], where)
     finally:
         for module, training in modes.items():
             module.training = training

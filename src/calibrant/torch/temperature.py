@@ -10,7 +10,7 @@ from calibrant._typing import Array, ArrayLike, Floats
 from calibrant.core.inputs import check_labels
 from calibrant.core.links import softmax
 from calibrant.errors import NotFittedError, input_error
-from calibrant.torch.predict import Predictive
+from calibrant.torch.predictive import Predictive
 
 
 class MonteCarloTemperature:
@@ -19,14 +19,14 @@ class MonteCarloTemperature:
     Parameters
     ----------
     objective : {"mean", "samples"}, default="mean"
-        What T minimises on held-out rows: the log score of the averaged forecast, or — the UCE paper's program —
+        What T minimizes on held-out rows: the log score of the averaged forecast, or — the UCE paper's program —
         the mean of the samples' own log scores, which ignores that averaging already lowers the confidence and
         so ends too unsure when samples disagree.
 
     Attributes
     ----------
     temperature_ : float
-        T; above 1 the samples were over-confident.
+        T; above 1 the samples were overconfident.
 
     Notes
     -----
@@ -40,7 +40,7 @@ class MonteCarloTemperature:
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.log([[[0.9, 0.1]] * 4])  # one sample, 90 % sure, right in three of four
+    >>> logits = np.log([[[0.9, 0.1]] * 4])  # one sample, 90% sure, right in three of four
     >>> cal = MonteCarloTemperature().fit(logits, [0, 0, 0, 1])
     >>> cal.predict(logits).proba[0].round(3)
     array([0.75, 0.25])
@@ -61,7 +61,10 @@ class MonteCarloTemperature:
         logits = np.asarray(samples)
         if logits.ndim != 3 or logits.shape[2] < 2:
             raise input_error(
-                "samples", "MonteCarloTemperature", "have shape (S, n, K)", f"shape {logits.shape}",
+                "samples",
+                "MonteCarloTemperature",
+                "have shape (S, n, K)",
+                f"shape {logits.shape}",
                 "pass predict(…).sample_logits",
             )
         if y is None:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from calibrant.torch.batch import check_batch, check_bins, normalised_entropy, width_bin
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, check_batch, check_bins, normalized_entropy, width_bin
 
 
-def uce_loss(logits: Tensor, target: Tensor, *, n_bins: int = 15, per_class: bool = True) -> Tensor:
-    """Gap between normalised entropy and error rate over entropy bins, differentiable in the entropies.
+def uce_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    n_bins: int = 15,
+    per_class: bool = True,
+    ignore_index: int = IGNORE,
+    class_weight: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """Gap between normalized entropy and error rate over entropy bins, differentiable in the entropies.
 
     Uncertainty calibration; smaller is better. A perfectly calibrated model does not score 0: the
-    normalised entropy equals the error only in the limit of many classes.
+    normalized entropy equals the error only in the limit of many classes.
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K)
-        Raw scores, any float type; computed in float32 or better.
-    target : Tensor of shape (batch,)
-        Class indices.
+    logits : Tensor of shape (batch, K) or (batch, K, …)
+        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+    target : Tensor of shape (batch,) or (batch, …)
+        Class indices, or soft labels of the shape of the logits.
     n_bins : int, default=15
         Equal-width bins (lo, hi] on [0, 1], the first closed, so an entropy of exactly 0 is counted.
     per_class : bool, default=True
         Mean over the predicted classes of each class's own error (section 7.3: works best in training).
+    ignore_index : int, default=-100
+        Rows with this label do not count.
+    class_weight : Tensor of shape (K,), optional
+        As `weight` of torch's cross-entropy.
+    sample_weight : Tensor of the target's shape, optional
+        Weight of each row.
 
     Returns
     -------
@@ -34,7 +49,9 @@ def uce_loss(logits: Tensor, target: Tensor, *, n_bins: int = 15, per_class: boo
     -----
     UCE = Σ_m |B_m|/n · |err(B_m) − uncert(B_m)|. Only the mean entropy of a bin carries gradient; bin
     membership and error rate are constants, so a bin's entropies are pulled up or down together. A
-    class nobody predicts does not count. Cost O(batch·K).
+    class nobody predicts does not count. Cost O(batch·K). It acts on *training* rows: once these are nearly all
+    right it asks for entropies near 0, so a network that fits its training rows becomes surer and its ECE at T = 1 on
+    new rows need not fall; a temperature on held-out rows belongs behind it.
 
     References
     ----------
@@ -50,20 +67,32 @@ def uce_loss(logits: Tensor, target: Tensor, *, n_bins: int = 15, per_class: boo
     >>> uce_loss(logits, torch.tensor([0] * 6 + [1] * 4)).item()
     0.570951
     """
-    logits = check_batch(logits, target, "uce_loss")
-    entropy = normalised_entropy(torch.log_softmax(logits, dim=1)).clamp(0, 1)
-    top = logits.detach().max(dim=1).indices  # the first of equals, as in the library
-    gap = entropy - (top != target).to(entropy.dtype)  # [1] eq. (16), (17)
+    check_bins(n_bins, "uce_loss")
+    batch = check_batch(
+        logits, target, "uce_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
+    )
+    return _uce(batch, n_bins, per_class)
+
+
+def _uce(batch: LossBatch, n_bins: int, per_class: bool) -> Tensor:
+    entropy = normalized_entropy(batch.log_proba()).clamp(0, 1)
+    top = batch.logits.detach().max(dim=1).indices  # the first of equals, as in the library
+    gap = entropy - batch.miss(top)  # [1] eq. (16), (17)
+    weight = batch.weights()
+    if batch.weight is not None:
+        gap = gap * weight
     cell = width_bin(entropy, n_bins)
-    n_groups = logits.shape[1] if per_class else 1
+    n_groups = batch.logits.shape[1] if per_class else 1
     group = top if per_class else torch.zeros_like(top)
     sums = gap.new_zeros(n_groups * n_bins).index_add(0, group * n_bins + cell, gap)
     errors = sums.view(n_groups, n_bins).abs().sum(dim=1)  # [1] eq. (15), times the group's size
-    sizes = torch.zeros_like(errors).index_add(0, group, torch.ones_like(entropy))
-    return (errors / sizes.clamp_min(1)).sum() / (sizes > 0).sum()
+    sizes = torch.zeros_like(errors).index_add(0, group, weight)
+    shares = errors / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
+    met = (sizes > 0).sum()
+    return shares.sum() / (met if batch.weight is None else met.clamp_min(1))
 
 
-class UCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
+class UCELoss(BatchLoss):
     """Uncertainty calibration error of a batch as a penalty; see `uce_loss`.
 
     Parameters
@@ -76,23 +105,31 @@ class UCELoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
     Examples
     --------
     >>> import torch
-    >>> from calibrant.torch import RegularisedLoss
-    >>> loss = RegularisedLoss(penalty=UCELoss())  # cross-entropy + 10 · UCE
+    >>> from calibrant.torch import RegularizedLoss
+    >>> loss = RegularizedLoss(penalty=UCELoss())  # cross-entropy + 10 · UCE
     >>> loss(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0])).item()
     6.098612
     """
 
     #: The paper's λ.
     default_weight = 10.0
+    caller = "uce_loss"
 
-    def __init__(self, n_bins: int = 15, per_class: bool = True) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        n_bins: int = 15,
+        per_class: bool = True,
+        *,
+        ignore_index: int = IGNORE,
+        class_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(ignore_index, class_weight)
         self.n_bins = check_bins(n_bins, "UCELoss")
         self.per_class = per_class
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the penalty of one batch."""
-        return uce_loss(logits, target, n_bins=self.n_bins, per_class=self.per_class)
+    def of(self, batch: LossBatch) -> Tensor:
+        """Return the loss of a batch that was checked."""
+        return _uce(batch, self.n_bins, self.per_class)
 
     def extra_repr(self) -> str:
         """Show the parameters."""

@@ -1,7 +1,34 @@
 (function () {
   "use strict";
-  var data = JSON.parse(document.getElementById("cells").textContent), GRID = 240;
   function byId(name) { return document.getElementById(name); }
+  function each(selector, act) { Array.prototype.forEach.call(document.querySelectorAll(selector), act); }
+  function copied(button) {
+    var words = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(function () { button.textContent = words; }, 1500);
+  }
+  function select(node) {
+    var range = document.createRange(), chosen = getSelection();
+    range.selectNodeContents(node);
+    chosen.removeAllRanges();
+    chosen.addRange(range);
+    document.execCommand("copy");
+  }
+  each("[data-copy]", function (button) {
+    button.hidden = false;
+    button.addEventListener("click", function () {
+      var node = byId(button.dataset.copy);
+      var done = function () { copied(button); }, other = function () { select(node); done(); };
+      if (navigator.clipboard) navigator.clipboard.writeText(node.innerText).then(done, other);
+      else other();
+    });
+  });
+  each("[data-print]", function (button) {
+    button.hidden = false;
+    button.addEventListener("click", function () { print(); });
+  });
+  if (!byId("cells")) return;
+  var data = JSON.parse(byId("cells").textContent), GRID = 240;
   var svg = byId("reliability"), view = byId("view"), pick = byId("class"), slider = byId("bins"), curve = byId("isotonic");
   var showAfter = data.after.length > 0, LEFT = 52, TOP = 10, SIZE = 320, NS = "http://www.w3.org/2000/svg", layer = null;
   var odds = byId("odds"), END = 0.001;
@@ -62,20 +89,20 @@
     }
     return blocks;
   }
-  function group(n) { return Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, " "); }
+  function group(n) { return Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ","); }
   function pct(v) { return (100 * v).toFixed(1); }
   function dots(bins, parent) {
     var most = Math.max.apply(null, bins.map(function (b) { return b.w; }));
     bins.forEach(function (b) {
       if (!b.w) return;
-      var s = b.s / b.w, t = b.t / b.w, kind = t < s ? "over" : "under", span = wilson(t, b.w);
-      var label = "says " + pct(s) + " %, happens " + pct(t) + " % [" + pct(span[0]) + ", " + pct(span[1]) + "] (" + group(b.w) +
-        " rows, " + kind + "-confident by " + pct(Math.abs(t - s)) + " points)";
+      var s = b.s / b.w, t = b.t / b.w, kind = t < s ? "too high" : "too low", span = wilson(t, b.w);
+      var label = "says " + pct(s) + "%, happens " + pct(t) + "% [" + pct(span[0]) + ", " + pct(span[1]) + "] (" + group(b.w) +
+        " rows, " + kind + " by " + pct(Math.abs(t - s)) + " points)";
       var g = el("g", { "class": "bin", tabindex: 0, role: "img", "aria-label": label }, parent);
       el("title", {}, g, label);
-      el("line", { x1: X(s), x2: X(s), y1: Y(s), y2: Y(t), "class": "gap " + kind }, g);
+      el("line", { x1: X(s), x2: X(s), y1: Y(s), y2: Y(t), "class": "gap" }, g);
       el("line", { x1: X(s), x2: X(s), y1: Y(span[0]), y2: Y(span[1]), "class": "wilson" }, g);
-      el("circle", { cx: X(s), cy: Y(t), r: 2.5 + 5.5 * Math.sqrt(b.w / most), "class": "dot " + kind }, g);
+      el("circle", { cx: X(s), cy: Y(t), r: 2.5 + 5.5 * Math.sqrt(b.w / most), "class": "dot" }, g);
     });
   }
   function draw() {
@@ -88,6 +115,7 @@
     }
     layer.textContent = "";
     svg.classList.toggle("odds", odds.checked);
+    svg.classList.toggle("repaired", Boolean(after));
     if (odds.checked) [0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999].forEach(function (v) {
       el("line", { x1: X(v), x2: X(v), y1: TOP, y2: TOP + SIZE, "class": "grid" }, layer);
       el("line", { x1: LEFT, x2: LEFT + SIZE, y1: Y(v), y2: Y(v), "class": "grid" }, layer);
@@ -118,7 +146,7 @@
     output.textContent = (100 * value).toFixed(3);
     output.dataset.value = value;
     byId("ecetext").textContent = "Calibration error over " + m + " bins: ";
-    byId("ecebefore").textContent = after ? " (before: " + (100 * error(rebin(before, m))).toFixed(3) + " %)" : "";
+    byId("ecebefore").textContent = after ? " (before: " + (100 * error(rebin(before, m))).toFixed(3) + "%)" : "";
   }
   view.addEventListener("change", draw);
   if (pick) pick.addEventListener("change", draw);
@@ -131,25 +159,6 @@
     toggle.setAttribute("aria-pressed", showAfter);
     draw();
   });
-  document.querySelectorAll("table.sortable").forEach(function (table) {
-    table.querySelectorAll("th button").forEach(function (button) {
-      button.addEventListener("click", function () {
-        var th = button.parentNode, at = Array.prototype.indexOf.call(th.parentNode.children, th), down = th.getAttribute("aria-sort") !== "descending";
-        table.querySelectorAll("thead th").forEach(function (other) { other.removeAttribute("aria-sort"); });
-        th.setAttribute("aria-sort", down ? "descending" : "ascending");
-        var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows);
-        rows.sort(function (a, b) {
-          var x = a.cells[at].dataset.value, y = b.cells[at].dataset.value, nx = Number(x), ny = Number(y);
-          var order = isNaN(nx) || isNaN(ny) ? String(x).localeCompare(String(y)) : nx - ny;
-          return down ? -order : order;
-        });
-        rows.forEach(function (row) { body.appendChild(row); });
-      });
-    });
-  });
-  window.addEventListener("beforeprint", function () {
-    document.querySelectorAll("details").forEach(function (d) { d.open = true; });
-  });
-  document.querySelectorAll("[data-needs-script]").forEach(function (node) { node.hidden = false; });
+  each("[data-needs-script]", function (node) { node.hidden = false; });
   draw();
 })();

@@ -1,0 +1,330 @@
+"""How a race is run: every entrant on the same arrays, one after the other in each round; medians are judged."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+from calibrant_benchmarks import arrays
+
+__all__ = [
+    "Absent",
+    "Build",
+    "Entrant",
+    "Goal",
+    "Outcome",
+    "Race",
+    "Seconds",
+    "Timing",
+    "both",
+    "floor",
+    "load",
+    "ours",
+    "peer",
+    "recipe",
+    "run_race",
+]
+
+Role = Literal["ours", "plain", "peer", "floor", "recipe"]
+#: Imports and conversions that are not timed, returning the function that is.
+Build: TypeAlias = Callable[[], Callable[[], Any]]
+
+
+class Absent(Exception):  # noqa: N818 -- a state of affairs, not a mistake
+    """An entrant cannot start: its library, or our part, is not there."""
+
+
+class Seconds(float):
+    """A time that the entrant measured by itself (for example in a fresh interpreter)."""
+
+
+def load(module: str) -> Any:
+    """Import a peer by name; any failure means that it is absent."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_module(module)
+    except Exception as error:  # foreign code may fail in any way while it is imported
+        raise Absent(f"{module}: {type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One runner of a race.
+
+    Parameters
+    ----------
+    name : str
+        Shown in the table: library and function.
+    role : {"ours", "plain", "peer", "floor", "recipe"}
+        Ours, ours without compiled kernels, a function of another library, the memory floor (a plain pass over the
+        same arrays), or lines written by hand around a library that has no such function (shown, not judged).
+    build : callable
+        Does the imports and conversions that are not timed, and returns the function that is.
+    share : float
+        Part of the whole work that one run does (0.01: a hundredth); times are divided by it.
+    rounds : int or None
+        At most so many runs, for slow entrants; None follows the race.
+    """
+
+    name: str
+    role: Role
+    build: Build
+    share: float = 1.0
+    rounds: int | None = None
+
+
+def ours(name: str, function: Callable[[], Any]) -> Entrant:
+    """Return our own entrant."""
+    return Entrant(name, "ours", lambda: function)
+
+
+def both(name: str, function: Callable[[], Any]) -> tuple[Entrant, Entrant]:
+    """Return our own entrant with compiled kernels (`calibrant[fast]`), and the same on NumPy alone."""
+
+    def switched(wish: str) -> Callable[[], Any]:
+        def run() -> Any:
+            before = os.environ.get("CALIBRANT_FAST")
+            os.environ["CALIBRANT_FAST"] = wish
+            try:
+                return function()
+            finally:
+                os.environ.pop("CALIBRANT_FAST")
+                if before is not None:
+                    os.environ["CALIBRANT_FAST"] = before
+
+        return run
+
+    return (
+        Entrant(name, "ours", lambda: switched("1")),
+        Entrant(f"{name}, NumPy alone", "plain", lambda: switched("0")),
+    )
+
+
+def floor(name: str, function: Callable[[], Any], rounds: int | None = None) -> Entrant:
+    """Return a plain pass over the same arrays."""
+    return Entrant(name, "floor", lambda: function, rounds=rounds)
+
+
+def recipe(name: str, build: Build, rounds: int | None = None) -> Entrant:
+    """Return hand-written lines around a library."""
+    return Entrant(name, "recipe", build, rounds=rounds)
+
+
+def peer(name: str, build: Build, rounds: int | None = None, share: float = 1.0) -> Entrant:
+    """Return an entrant of another library."""
+    return Entrant(name, "peer", build, share, rounds)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a race must show.
+
+    Parameters
+    ----------
+    kind : {"faster", "within", "seconds", "memory"}
+        At least `bound` times faster than the fastest peer (or than `against`); at most `bound` times the
+        time of `against`; less than `bound` seconds; at most `bound` megabytes on top of the input.
+    role : {"ours", "plain"}
+        Whose time is judged: with compiled kernels, or on NumPy alone.
+    """
+
+    kind: Literal["faster", "within", "seconds", "memory"]
+    bound: float
+    against: str = ""
+    role: Literal["ours", "plain"] = "ours"
+
+    def __str__(self) -> str:
+        """Say the goal in words."""
+        other = self.against or "the fastest peer"
+        alone = "" if self.role == "ours" else "NumPy alone: "
+        return (
+            alone
+            + {
+                "faster": f"≥ {self.bound:g}× faster than {other}",
+                "within": f"≤ {self.bound:g}× the time of {other}",
+                "seconds": f"< {self.bound:g} s",
+                "memory": f"< {self.bound:g} MB on top of the input",
+            }[self.kind]
+        )
+
+
+@dataclass(frozen=True)
+class Race:
+    """One comparison: a name, what is computed, the entrants on given arrays, and the goals."""
+
+    name: str
+    title: str
+    entrants: Callable[[bool], Sequence[Entrant]]
+    goals: tuple[Goal, ...] = ()
+    memory: bool = False
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one entrant in seconds, scaled to the whole work.
+
+    `cpu` is the least processor time of all its threads: on a busy machine it tells more than the clock.
+    """
+
+    name: str
+    role: Role
+    best: float
+    median: float
+    cpu: float
+    rounds: int
+    share: float = 1.0
+    #: Whether it refuses a row that holds no probability; None where nobody asked.
+    checks: bool | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One goal, what was measured for it, and whether it is met (None: nothing to compare with)."""
+
+    goal: str
+    measured: float | None
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one race gave."""
+
+    name: str
+    title: str
+    timings: tuple[Timing, ...]
+    absent: tuple[str, ...]
+    memory_mb: float | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ours(self) -> Timing | None:
+        """Our own time."""
+        return next((t for t in self.timings if t.role == "ours"), None)
+
+
+def run_race(race: Race, *, quick: bool = False, rounds: int = 5, budget: float = 20.0) -> Outcome:
+    """Run a race and judge its goals.
+
+    Entrants take turns, so that a busy moment of the machine hits all of them; one that has used `budget`
+    seconds stops taking part.
+    """
+    absent: list[str] = []
+    runners: list[tuple[Entrant, Callable[[], Any]]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for entrant in race.entrants(quick):
+            try:
+                runners.append((entrant, entrant.build()))
+            except (Absent, ImportError, AttributeError) as error:
+                absent.append(f"{entrant.name} ({str(error).splitlines()[0]})")
+        times: dict[str, list[tuple[float, float]]] = {entrant.name: [] for entrant, _ in runners}
+        for turn in range(1 if quick else rounds):
+            for entrant, run in list(runners):
+                taken = times[entrant.name]
+                if turn and (sum(clock for clock, _ in taken) > budget or turn >= (entrant.rounds or rounds)):
+                    continue
+                try:
+                    taken.append(_time(run))
+                except Exception as error:  # foreign code may fail in any way; the others still race
+                    text = str(error).splitlines() or [""]
+                    absent.append(f"{entrant.name} (failed: {type(error).__name__}: {text[0][:80]})")
+                    runners.remove((entrant, run))
+                    del times[entrant.name]
+        peak = None
+        mine = [run for entrant, run in runners if entrant.role == "ours"]
+        if race.memory and mine:
+            peak = _peak_megabytes(mine[0])
+    checks = {} if quick else checking(race)
+    timings = tuple(
+        replace(_timing(entrant, times[entrant.name]), checks=checks.get(entrant.name)) for entrant, _ in runners
+    )
+    verdicts = tuple(_judge(goal, timings, peak) for goal in race.goals)
+    return Outcome(race.name, race.title, timings, tuple(absent), peak, verdicts)
+
+
+def checking(race: Race) -> dict[str, bool]:
+    """Return which entrants refuse a row with nan: the others do less work for their time, and are marked.
+
+    Entrants are built once more on short arrays of which one row is broken; a pass over memory is not asked.
+    """
+    found: dict[str, bool] = {}
+    with warnings.catch_warnings(), arrays.broken() as used:
+        warnings.simplefilter("ignore")
+        for entrant in race.entrants(True):
+            if entrant.role == "floor" or not used():
+                continue
+            try:
+                run = entrant.build()
+            except Exception:  # noqa: S112 -- absent, and said elsewhere
+                continue
+            try:
+                run()
+            except Exception:  # refusing in any way counts
+                found[entrant.name] = True
+            else:
+                found[entrant.name] = False
+    return found
+
+
+def _time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return clock and processor time of one run."""
+    gc.collect()
+    gc.disable()
+    try:
+        start, processor = time.perf_counter(), time.process_time()
+        result = run()
+        taken, used = time.perf_counter() - start, time.process_time() - processor
+    finally:
+        gc.enable()
+    return (float(result), float(result)) if isinstance(result, Seconds) else (taken, used)
+
+
+def _timing(entrant: Entrant, taken: list[tuple[float, float]]) -> Timing:
+    share, clock = entrant.share, [best for best, _ in taken]
+    cpu = min(used for _, used in taken) / share
+    return Timing(entrant.name, entrant.role, min(clock) / share, _median(clock) / share, cpu, len(taken), share)
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _peak_megabytes(run: Callable[[], Any]) -> float:
+    """Largest memory NumPy and Python held at once during one run."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def _judge(goal: Goal, timings: Sequence[Timing], peak: float | None) -> Verdict:
+    mine = next((t.median for t in timings if t.role == goal.role), None)
+    if goal.kind == "memory":
+        return Verdict(str(goal), peak, None if peak is None else peak < goal.bound)
+    if mine is None:
+        return Verdict(str(goal), None, None)
+    if goal.kind == "seconds":
+        return Verdict(str(goal), mine, mine < goal.bound)
+    named = [t for t in timings if (t.name.startswith(goal.against) if goal.against else t.role == "peer")]
+    if not named:
+        return Verdict(str(goal), None, None)
+    other = min(named, key=lambda t: t.median)
+    if goal.kind == "faster":
+        ratio = other.median / mine
+        return Verdict(f"{goal} ({other.name})", ratio, ratio >= goal.bound)
+    ratio = mine / other.median
+    return Verdict(str(goal), ratio, ratio <= goal.bound)

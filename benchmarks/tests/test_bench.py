@@ -1,0 +1,219 @@
+"""The race frame: turns, shares, absent peers, goals, and the three forms of the report."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import calibrant_benchmarks as bench
+from calibrant.errors import InputError
+from calibrant_benchmarks import report as report_module
+from calibrant_benchmarks.arrays import binary, clear, logits, probabilities
+from calibrant_benchmarks.command import command
+from calibrant_benchmarks.frame import Absent, Goal, Race, Seconds, both, checking, floor, load, ours, peer, run_race
+from calibrant_benchmarks.growth import run_growth
+
+
+def gone():
+    raise Absent("nowhere: not installed")
+
+
+def race(*entrants, goals=(), memory=False) -> Race:
+    return Race("toy", "a toy", lambda quick: entrants, tuple(goals), memory)
+
+
+def fixed(seconds: float):
+    return lambda: Seconds(seconds)
+
+
+def test_goals_are_judged_against_the_fastest_peer_or_by_name() -> None:
+    outcome = run_race(
+        race(
+            ours("mine", fixed(2.0)),
+            floor("np.sum", fixed(1.0)),
+            peer("slow", lambda: fixed(30.0)),
+            peer("quick", lambda: fixed(6.0)),
+            goals=[
+                Goal("faster", 3),
+                Goal("faster", 4),
+                Goal("faster", 15, "slow"),
+                Goal("within", 2, "np.sum"),
+                Goal("seconds", 2),
+                Goal("faster", 1, "unknown"),
+            ],
+        )
+    )
+    assert [verdict.met for verdict in outcome.verdicts] == [True, False, True, True, False, None]
+    assert outcome.verdicts[0].measured == pytest.approx(3.0)
+    assert "quick" in outcome.verdicts[0].goal
+
+
+def test_a_share_of_the_work_is_scaled_up() -> None:
+    outcome = run_race(race(ours("mine", fixed(1.0)), peer("sampled", lambda: fixed(0.5), 1, 0.01)))
+    assert outcome.timings[1].best == pytest.approx(50.0)
+    assert outcome.timings[1].rounds == 1
+    assert outcome.timings[0].rounds == 5
+
+
+def test_entrants_take_turns_and_the_best_time_counts() -> None:
+    order: list[str] = []
+    outcome = run_race(
+        race(
+            ours("a", lambda: order.append("a")),
+            peer("b", lambda: lambda: order.append("b")),
+        ),
+        rounds=3,
+    )
+    assert order == ["a", "b"] * 3
+    assert outcome.timings[0].best <= outcome.timings[0].median
+
+
+def test_an_absent_or_failing_peer_leaves_the_others_racing() -> None:
+    def fails():
+        raise RuntimeError("boom")
+
+    outcome = run_race(race(ours("mine", fixed(1.0)), peer("gone", gone), peer("broken", lambda: fails)))
+    assert [timing.name for timing in outcome.timings] == ["mine"]
+    assert outcome.absent[0] == "gone (nowhere: not installed)"
+    assert "failed: RuntimeError: boom" in outcome.absent[1]
+    with pytest.raises(Absent, match="no_such_module"):
+        load("no_such_module")
+
+
+def test_memory_is_the_peak_of_our_own_run() -> None:
+    outcome = run_race(
+        race(
+            ours("mine", lambda: np.ones(2_000_000).sum()),
+            goals=[Goal("memory", 20), Goal("memory", 10)],
+            memory=True,
+        )
+    )
+    assert 15 < outcome.memory_mb < 18
+    assert [verdict.met for verdict in outcome.verdicts] == [True, False]
+
+
+def test_a_slow_entrant_stops_after_its_budget() -> None:
+    outcome = run_race(race(ours("mine", fixed(20.0))), rounds=50, budget=50.0)
+    assert outcome.timings[0].rounds == 3
+
+
+def test_every_family_is_found_and_every_race_has_one_name() -> None:
+    families = bench.list_races()
+    assert {"measures", "calibrators", "inference"} <= set(families)
+    names = [race.name for races in families.values() for race in races]
+    assert len(set(names)) == len(names)
+    assert all(race.goals for races in families.values() for race in races)
+
+
+def test_arrays_are_forecasts_of_their_labels() -> None:
+    p, y = probabilities(3000, 10)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    top = p.max(axis=1)
+    accuracy = (p.argmax(axis=1) == y).mean()
+    assert 0.5 < accuracy < top.mean()  # overconfident, as the docstring says
+    assert logits(3000, 10)[0].dtype == np.float32
+    score, outcome = binary(5000)
+    assert ((score >= 0) & (score <= 1)).all()
+    assert 0.45 < outcome.mean() < 0.55
+    clear()
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = peer("other | one", lambda: fixed(2.0))
+    one = race(ours("mine", fixed(1e-4)), other, peer("gone", gone), goals=[Goal("faster", 3)])
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (one,)})
+
+
+@pytest.mark.usefixtures("toy")
+def test_report_forms(tmp_path) -> None:
+    runner = CliRunner()
+    page = tmp_path / "bench.md"
+    done = runner.invoke(command, ["-o", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "2e+04 ×" in done.output
+    assert "absent" in done.output
+    text = page.read_text(encoding="utf-8")
+    assert "| a toy | ≥ 3× faster than the fastest peer (other \\| one) | 2e+04 × | yes |" in text
+    assert not list(tmp_path.glob("*.part"))
+    data = json.loads(runner.invoke(command, ["--json", "--only", "toys"]).stdout)
+    assert data["schema"] == 1
+    assert data["races"][0]["verdicts"][0]["met"] is True
+    assert data["races"][0]["timings"][1]["best"] == 2.0
+    quick = runner.invoke(command, ["--quick", "--only", "to"])
+    assert "(yes)" in quick.output
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_unknown_race_is_named() -> None:
+    with pytest.raises(InputError, match="only of bench must be one of toys, toy"):
+        bench.run(["ecce"])
+
+
+def test_medians_are_judged_not_the_luckiest_round() -> None:
+    mine = iter([1.0, 5.0, 5.0])
+    outcome = run_race(
+        race(ours("mine", lambda: Seconds(next(mine))), peer("other", lambda: fixed(4.0)), goals=[Goal("faster", 1)]),
+        rounds=3,
+    )
+    assert outcome.verdicts[0].measured == pytest.approx(0.8)
+    assert outcome.verdicts[0].met is False
+
+
+def test_with_and_without_compiled_kernels_are_judged_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CALIBRANT_FAST", raising=False)
+    times = {"1": 1.0, "0": 6.0}
+    entrants = both("mine", lambda: Seconds(times[os.environ["CALIBRANT_FAST"]]))
+    outcome = run_race(
+        race(
+            *entrants, floor("read", fixed(2.0)), goals=[Goal("within", 1, "read"), Goal("within", 2, "read", "plain")]
+        )
+    )
+    assert [verdict.met for verdict in outcome.verdicts] == [True, False]
+    assert outcome.verdicts[1].goal.startswith("NumPy alone: ")
+    assert "CALIBRANT_FAST" not in os.environ
+
+
+def test_an_entrant_that_takes_nan_for_a_forecast_is_marked() -> None:
+    def entrants(quick: bool):
+        p, _ = binary(1000)
+
+        def checked():
+            if np.isnan(p).any():
+                raise ValueError("nan")
+
+        return [ours("checked", checked), peer("careless", lambda: p.sum), floor("read", p.sum)]
+
+    assert checking(Race("toy", "a toy", entrants)) == {"checked": True, "careless": False}
+    assert not np.isnan(binary(1000)[0]).any()
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_loss_against_stored_ratios_fails(tmp_path) -> None:
+    stored = tmp_path / "before.json"
+    runner = CliRunner()
+    assert runner.invoke(command, ["-o", str(stored)]).exit_code == 0
+    assert runner.invoke(command, ["--compare", str(stored)]).exit_code == 0
+    data = json.loads(stored.read_text(encoding="utf-8"))
+    for timing in data["races"][0]["timings"]:
+        timing["median"] *= 1.5 if timing["role"] == "peer" else 1
+    stored.write_text(json.dumps(data), encoding="utf-8")
+    done = runner.invoke(command, ["--compare", str(stored)])
+    assert done.exit_code == 3
+    assert "a toy: 0.67 times the stored ratio" in done.stderr
+
+
+def test_growth_has_a_table_and_a_picture(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)")
+    monkeypatch.setattr("calibrant_benchmarks.growth.ROWS", ((10_000, 10),))
+    monkeypatch.setattr("calibrant_benchmarks.growth.CLASSES", ((10_000, 10), (10_000, 3)))
+    found = run_growth(quick=True)
+    assert len(found.points) == 8
+    assert all(point.fast > 0 and point.plain > 0 for point in found.points)
+    assert "| 10,000 | 3 | ks |" in found.to_markdown()
+    found.draw(tmp_path / "growth.svg")
+    assert (tmp_path / "growth.svg").stat().st_size > 5000

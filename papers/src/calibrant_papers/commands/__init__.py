@@ -1,0 +1,1 @@
+"""Commands that this package adds to ``calibrant`` (entry point group ``calibrant.commands``)."""

@@ -1,0 +1,243 @@
+"""Inner loops for numba (`calibrant[fast]`): plain functions and their types, compiled one by one when first used.
+
+Only `calibrant.core.fast` loads this module. Every loop repeats a NumPy path elsewhere, which stays the reference: the
+same operations in the same order where sums are kept, so switching it on or off moves no number beyond its last bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import boolean, float32, float64, int32, int64, void
+
+SLACK = 2.0**-24
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH is exact
+_LN2_LOW = 1.90821492927058770002e-10
+_ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
+_BIAS = 1023 << 52
+#: Sums may be reordered, which lets them run several at a time; nan keeps its meaning.
+_REORDER = {"reassoc", "contract", "nsz"}
+#: … and the numbers have been checked for nan.
+_CHECKED = {"reassoc", "contract", "nsz", "nnan"}
+
+
+@numba.njit(inline="never")  # type: ignore[untyped-decorator]  # numba has no types
+def _exp(x: float) -> float:
+    """Return e^x for x ≤ 0 to the last bit or two; below −708 it counts as −708.
+
+    x = k·ln 2 + r with |r| ≤ ln(2)/2; the series of e^r to r¹³ has an error of 1e-17.
+    """
+    x = max(x, -708.0)
+    k = np.floor(x * _LOG2_E + 0.5)
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    series = 1.0 / 6227020800.0
+    series = series * r + 1.0 / 479001600.0
+    series = series * r + 1.0 / 39916800.0
+    series = series * r + 1.0 / 3628800.0
+    series = series * r + 1.0 / 362880.0
+    series = series * r + 1.0 / 40320.0
+    series = series * r + 1.0 / 5040.0
+    series = series * r + 1.0 / 720.0
+    series = series * r + 1.0 / 120.0
+    series = series * r + 1.0 / 24.0
+    series = series * r + 1.0 / 6.0
+    series = series * r + 0.5
+    series = series * r + 1.0
+    series = series * r + 1.0
+    bits = np.int64((np.float64(k + _ROUND).view(np.int64) << 52) + _BIAS)
+    power = np.int64(bits).view(np.float64)
+    return series * power
+
+
+def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tuple[float, float, float]:
+    """Return the weighted sums of loss, slope and curvature of temperature scaling over some rows."""
+    loss, slope, curve = 0.0, 0.0, 0.0
+    n, k = z.shape
+    for i in range(n):
+        row = z[i]
+        highest = row[0]
+        for j in range(1, k):
+            highest = row[j] if row[j] > highest else highest
+        peak = np.float64(highest)
+        mass, first, second, total = 0.0, 0.0, 0.0, 0.0
+        for j in range(k):
+            d = np.float64(row[j]) - peak
+            e = _exp(beta * d)
+            mass += e
+            first += e * d
+            second += e * d * d
+            total += d
+        target = (1.0 - smooth) * (np.float64(row[codes[i]]) - peak) + smooth * total / k
+        mean = first / mass
+        loss += weights[i] * (np.log(mass) - beta * target)
+        slope += weights[i] * (mean - target)
+        curve += weights[i] * (second / mass - mean * mean)
+    return loss, slope, curve
+
+
+def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, int, int]:
+    """Find the largest entry of each row and check the row in the same walk.
+
+    Non-negative floats order like their bits. Returns how many rows miss the sum 1 by more than `tolerance` (nan does),
+    and the smallest and largest bits seen: below zero there is a negative number, or −0.
+    """
+    n, k = bits.shape
+    bad = 0
+    low, high = bits[0, 0], bits[0, 0]
+    for i in range(n):
+        peak, least = bits[i, 0], bits[i, 0]
+        total = values[i, 0]
+        for j in range(1, k):
+            peak = max(peak, bits[i, j])
+            least = min(least, bits[i, j])
+            total += values[i, j]
+        j = 0
+        while bits[i, j] != peak:
+            j += 1
+        top[i] = j
+        best[i] = values[i, j]
+        low = min(low, least)
+        high = max(high, peak)
+        if not abs(np.float64(total) - 1.0) <= tolerance:
+            bad += 1
+    return bad, np.int64(low), np.int64(high)
+
+
+def width_pass(score: Any, outcome: Any, m: int, lanes: int, counts: Any, sums: Any) -> None:
+    """Count pairs and add their scores by equal-width bin, outcome and lane (`calibrant.core.tables.index_bins`)."""
+    n, step = len(score), 2048
+    slots = np.empty(step, np.int32)
+    for start in range(0, n, step):
+        size = min(step, n - start)
+        for i in range(size):
+            c = np.int32(np.ceil((np.float64(score[start + i]) - SLACK) * m)) - 1
+            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + outcome[start + i]
+        for i in range(size):
+            slot = np.uint32(slots[i])
+            counts[slot] += 1.0
+            sums[slot] += np.float64(score[start + i])
+
+
+def class_pass(block: Any, codes: Any, m: int, out: Any) -> None:
+    """Add count, score and outcome of every class of some rows to its equal-width bins, `out` of shape (3, K·m)."""
+    n, k = block.shape
+    step = max(1, 2048 // k)  # first the bins of some rows, several at a time, then the sums
+    slots = np.empty((step, k), np.int32)
+    counts, sums = np.zeros(k * m, np.int64), np.zeros(k * m)
+    for start in range(0, n, step):
+        rows = min(step, n - start)
+        for i in range(rows):
+            for j in range(k):
+                c = np.int32(np.ceil((np.float64(block[start + i, j]) - SLACK) * m)) - 1
+                slots[i, j] = min(max(c, 0), m - 1) + j * m
+        for i in range(rows):
+            for j in range(k):
+                slot = np.uint32(slots[i, j])
+                counts[slot] += 1
+                sums[slot] += np.float64(block[start + i, j])
+            out[2, slots[i, codes[start + i]]] += 1.0
+    for place in range(k * m):
+        out[0, place] += counts[place]
+        out[1, place] += sums[place]
+
+
+def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
+    """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
+
+    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` are those scores.
+    """
+    high, low, path = 0.0, 0.0, 0.0
+    n = len(keys)
+    start = 0
+    while start < n:
+        stop = start + 1
+        hits = keys[start] & 1
+        while stop < n and (keys[stop] ^ keys[start]) <= 1:
+            hits += keys[stop] & 1
+            stop += 1
+        path += hits - np.float64(scores[start]) * (stop - start)
+        high = max(high, path)
+        low = min(low, path)
+        start = stop
+    return high, -low
+
+
+def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
+    """Share each weight between the two grid points around its position, `out` of shape (2, m)."""
+    for i in range(len(position)):
+        low = min(max(np.int64(position[i]), 0), m - 2)
+        upper = min(max(position[i] - low, 0.0), 1.0) * weights[i]
+        out[0, low] += weights[i] - upper
+        out[1, low] += upper
+
+
+def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
+    """Return Σ_ij exp(−‖a_i − b_j‖₂·scale)·product_ij, given squared distances that keep few digits below `near`."""
+    rows, columns = square.shape
+    total = 0.0
+    for i in range(rows):
+        least = square[i, 0]
+        for j in range(columns):
+            least = min(least, square[i, j])
+        if least < near:
+            for j in range(columns):
+                if square[i, j] < near and abs(product[i, j]) > negligible:
+                    exact = 0.0
+                    for c in range(a.shape[1]):
+                        exact += (a[i, c] - b[j, c]) ** 2
+                    square[i, j] = exact
+        for j in range(columns):
+            total += product[i, j] * _exp(-scale * np.sqrt(max(square[i, j], 0.0)))
+    return total
+
+
+def _read(kind: Any, ndim: int = 1) -> Any:
+    """Type of an array that is only read, so that arrays nobody may write to are taken too."""
+    return numba.types.Array(kind, ndim, "C", readonly=True)
+
+
+_F4, _F8, _VECTOR = _read(float32, 2), _read(float64, 2), _read(float64)
+#: Types of the arguments and what may be reordered, by kernel.
+_TYPES: dict[str, tuple[list[Any], set[str]]] = {
+    "nll_pass": (
+        [numba.types.UniTuple(float64, 3)(z, _read(int64), _VECTOR, float64, float64) for z in (_F4, _F8)],
+        _CHECKED,
+    ),
+    "top_pass": (
+        [
+            numba.types.UniTuple(int64, 3)(_read(int32, 2), _F4, float64, int64[::1], float32[::1]),
+            numba.types.UniTuple(int64, 3)(_read(int64, 2), _F8, float64, int64[::1], float64[::1]),
+        ],
+        _REORDER,
+    ),
+    "width_pass": (
+        [void(_read(s), _read(boolean), int64, int64, float64[::1], float64[::1]) for s in (float32, float64)],
+        set(),
+    ),
+    "class_pass": ([void(b, _read(int64), int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "path_pass": (
+        [
+            numba.types.UniTuple(float64, 2)(_read(int32), _read(float32)),
+            numba.types.UniTuple(float64, 2)(_read(int64), _VECTOR),
+        ],
+        set(),
+    ),
+    "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
+    "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
+}
+
+
+@functools.cache
+def compiled(name: str) -> Callable[..., Any]:
+    """Return a kernel, compiled for its types; the machine code stays on disk for later runs."""
+    types, flags = _TYPES[name]
+    options: dict[str, Any] = {"nogil": True, "fastmath": flags or False}
+    try:
+        return numba.njit(types, cache=True, **options)(globals()[name])
+    except RuntimeError:  # no folder to keep it in
+        return numba.njit(types, **options)(globals()[name])

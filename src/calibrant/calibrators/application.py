@@ -1,0 +1,135 @@
+"""The one way to apply a fitted calibrator to rows: scores of either space in, probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Floats
+from calibrant.core.frames import class_names, column_names
+from calibrant.core.links import softmax
+from calibrant.core.programs import Graph, Program
+from calibrant.errors import input_error
+
+__all__ = [
+    "calibrate",
+    "check_applicable",
+    "class_order",
+    "declares",
+    "frame_order",
+    "input_program",
+    "is_regression",
+    "softmax_note",
+]
+
+
+def is_regression(calibrator: Any) -> bool:
+    """Whether a calibrator maps means and variances instead of class probabilities."""
+    return not hasattr(calibrator, "predict_proba")
+
+
+def declares(calibrator: Any, name: str) -> bool:
+    """Whether a fitted calibrator has a property; an automatic choice has that of what it ships."""
+    return bool(getattr(getattr(calibrator, "best_", calibrator), name, False))
+
+
+def check_applicable(calibrator: Any, space: str, n_classes: int | None = None, *, caller: str = "apply") -> None:
+    """Refuse scores that the calibrator was not fitted for."""
+    calibrator._check_fitted(caller)
+    if space == "proba" and calibrator.input_space == "logit":
+        raise input_error(
+            "data",
+            caller,
+            "hold logits, which this calibrator was fitted on",
+            "probabilities",
+            "store logits, or fit on probabilities",
+        )
+    if n_classes is not None and n_classes != calibrator.n_classes_:
+        raise input_error(
+            "data", caller, f"have {calibrator.n_classes_} classes", str(n_classes), "use predictions of the same model"
+        )
+
+
+def input_program(calibrator: Any, space: str) -> Program:
+    """Return the map from scores of either space: logits go through softmax before a calibrator of probabilities."""
+    if space == calibrator.input_space:
+        return calibrator.program()
+    calibrator.program()  # refuses what has none
+    graph = Graph()
+    return graph.program(calibrator.describe(graph, graph.softmax(graph.x)))
+
+
+def class_order(
+    calibrator: Any,
+    names: Sequence[Any] | None,
+    *,
+    caller: str = "apply",
+    ordered: bool = False,
+    columns: Sequence[str] = (),
+) -> list[int] | None:
+    """Return where the calibrator's classes stand among `names`; None where neither side has names.
+
+    Names that do not match are refused, naming both. `ordered` says that the caller gave the order of the columns, so
+    that it counts where one side has no names; columns of more than two classes that are numbered have none.
+    """
+    known = np.asarray(calibrator.classes_).tolist()
+    nameless = known == list(range(len(known)))
+    if names is None and not nameless and not ordered and len(columns) == len(known) > 2:
+        hint = f"say the order of the columns with {{proba={','.join(columns[:3])}{',…' if len(columns) > 3 else ''}}}"
+        raise input_error("data", caller, f"have the classes {_shown(known)}", f"no names in {_shown(columns)}", hint)
+    if names is None or (nameless and ordered):
+        return None
+    given = list(names)
+    if set(map(_word, known)) != set(map(_word, given)):
+        hint = "use predictions of the same model"
+        if nameless and len(known) == len(given):
+            order = ",".join(map(str, given[:3])) + (",…" if len(given) > 3 else "")
+            hint = f"the calibrator has no names: say the order of the columns with {{proba={order}}}"
+        shown = [_shown(one) for one in (known, given)]
+        raise input_error("data", caller, f"have the classes {shown[0]}", shown[1], hint)
+    places = {_word(name): place for place, name in enumerate(given)}
+    return [places[_word(name)] for name in known]
+
+
+def _word(name: Any) -> str:
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
+
+
+def _shown(names: Sequence[Any]) -> str:
+    most = 8
+    return ", ".join(map(str, names[:most])) + (f", … ({len(names)} in all)" if len(names) > most else "")
+
+
+def frame_order(calibrator: Any, frame: Any, *, caller: str) -> list[int] | None:
+    """Return where the calibrator's classes stand among the columns of a frame; None where either has no names.
+
+    A frame whose columns do not name the classes is refused, naming both.
+    """
+    names = column_names(frame)
+    if names is None:
+        return None
+    known = set(map(_word, np.asarray(calibrator.classes_).tolist()))
+    inside = names if known & set(names) else class_names(names)
+    if known == {str(k) for k in range(len(known))} and not known & set(inside):
+        return None  # fitted on arrays: there is only the order
+    return class_order(calibrator, inside, caller=caller)
+
+
+def softmax_note(calibrator: Any, space: str) -> str | None:
+    """Return what a user should know: that logits go through softmax before a calibrator of probabilities."""
+    if space == "logit" and calibrator.input_space == "proba":
+        return "the calibrator was fitted on probabilities; the file's logits went through softmax first"
+    return None
+
+
+def calibrate(calibrator: Any, scores: Array, space: str, *, normalize: bool = False) -> Floats:
+    """Return the calibrated probabilities of rows, shape (n, K); one column of scores is class 1 of two."""
+    if normalize and space == "proba" and scores.ndim == 2:
+        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float64)
+    if space == "logit" and calibrator.input_space == "proba":
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        scores = softmax(scores)
+    return np.asarray(calibrator.predict_proba(scores)) if len(scores) else np.zeros((0, calibrator.n_classes_))

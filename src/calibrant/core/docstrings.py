@@ -1,0 +1,127 @@
+"""Docstrings of metrics: what every metric shares is written here once and filled in where a function is declared.
+
+A metric's function writes its summary, its own parameters, notes and an example. The rest of the page (input columns,
+weights, direction, weakness, cost, paper) comes from this file and from the declaration, so no fact is written twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["PARAMETERS", "complete", "read_sections"]
+
+#: Width of composed lines.
+WIDTH = 110
+#: Parameters that mean the same in every metric of a task: name -> (type, words).
+PARAMETERS: dict[str, dict[str, tuple[str, str]]] = {
+    "classes": {
+        "y_true": ("array-like of shape (n,)", "Class indices, or any labels with `classes`."),
+        "y_proba": ("array-like of shape (n, K) or (n,)", "Probabilities, or the probability of class 1."),
+        "n_bins": ("int", "Number of bins."),
+        "bins": ('{"width", "mass"}', "Equal width or equal mass."),
+        "view": ("View or str", "Which pairs (score, outcome) are judged: a view or its name."),
+        "norm": ("float", "p ≥ 1, or inf for the maximum."),
+        "convention": (
+            "str or None",
+            'Another code\'s bin edges by name: "nixon", "kull", "gruber", "torchmetrics", "netcal".',
+        ),
+        "sample_weight": (
+            "array-like of shape (n,), optional",
+            "Frequencies: an integer weight equals repeated rows.",
+        ),
+        "classes": (
+            "array-like of shape (K,), optional",
+            "Names of the columns, in order, when `y_true` holds names.",
+        ),
+        "space": ('{"proba", "logit"}', "What `y_proba` holds; logits go through softmax in float64."),
+        "normalize": ("bool", "Rescale rows to sum 1 (decimals rounded in a file)."),
+    },
+    "regression": {
+        "y_true": ("array-like of shape (n,)", "Truth."),
+        "mean": (
+            "array-like of shape (n,), or a `Normal`, `Samples` or `Quantiles` forecast",
+            "Predicted means; a forecast object stands for mean and variance.",
+        ),
+        "variance": (
+            "array-like of shape (n,), optional",
+            "Predicted variances, positive; none next to an object.",
+        ),
+        "levels": (
+            "int or increasing levels in (0, 1)",
+            "Levels of the quantiles; a whole number m means j/(m + 1), j = 1 … m.",
+        ),
+        "sample_weight": (
+            "array-like of shape (n,), optional",
+            "Frequencies: an integer weight equals repeated rows.",
+        ),
+        "rng": ("None, int or Generator", "Coins for samples and quantiles, whose distributions have steps."),
+    },
+}
+
+
+def read_sections(doc: str) -> dict[str, str]:
+    """Return the sections of a numpydoc docstring by title; what stands before the first has the title ''."""
+    lines = inspect.cleandoc(doc).splitlines()
+    heads = [i for i, line in enumerate(lines[1:]) if line and set(line) == {"-"} and len(line) == len(lines[i])]
+    sections = {"": "\n".join(lines[: heads[0]] if heads else lines).strip()}
+    for start, stop in zip(heads, [*heads[1:], len(lines)] if heads else [], strict=True):
+        sections[lines[start]] = "\n".join(lines[start + 2 : stop]).strip("\n")
+    return sections
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the written parameters by name."""
+    entries: dict[str, list[str]] = {}
+    name = ""
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            name = line.partition(" ")[0]
+            entries[name] = []
+        entries[name].append(line)
+    return {name: "\n".join(lines).rstrip() for name, lines in entries.items()}
+
+
+def _parameter(parameter: inspect.Parameter, shared: Mapping[str, tuple[str, str]]) -> str:
+    kind, words = shared[parameter.name]
+    default = parameter.default
+    if default is not inspect.Parameter.empty and default is not None and "optional" not in kind:
+        kind += f', default "{default}"' if isinstance(default, str) else f", default {default}"
+    elif default is None and "optional" not in kind and "None" in kind:
+        kind += ", default None"
+    return f"{parameter.name} : {kind}\n{textwrap.indent(textwrap.fill(words, WIDTH), '    ')}"
+
+
+def complete(function: Any, *, task: str, about: str, notes: str, paper: str) -> str:
+    """Return the whole docstring of a metric's function.
+
+    Parameters
+    ----------
+    function : callable
+        Its docstring holds a summary line and any of the sections Parameters (its own only), Returns, Notes,
+        References, Examples.
+    task : str
+        Whose shared parameters are filled in.
+    about, notes, paper : str
+        Second paragraph, last line of Notes, and reference [1] if none is written.
+    """
+    written = read_sections(function.__doc__ or "")
+    summary, _, more = written[""].partition("\n\n")
+    own = _entries(written.get("Parameters", ""))
+    parameters = [
+        own.get(name) or _parameter(parameter, PARAMETERS[task])
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+    sections = {
+        "Parameters": "\n".join(parameters),
+        "Returns": written.get("Returns", "float\n    The value."),
+        "Raises": written.get("Raises", "InputError\n    Columns that break a rule above, by argument and row."),
+        "Notes": "\n".join(part for part in (written.get("Notes", ""), notes) if part),
+        "References": written.get("References", f"[1] {textwrap.fill(paper, WIDTH)}." if paper != "–" else ""),
+        "Examples": written.get("Examples", ""),
+    }
+    parts = [summary, textwrap.fill(about, WIDTH), more]
+    parts += [f"{title}\n{'-' * len(title)}\n{body}" for title, body in sections.items() if body]
+    return "\n\n".join(part for part in parts if part) + "\n"

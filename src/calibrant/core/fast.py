@@ -1,0 +1,88 @@
+"""Where compiled kernels come from: `calibrant[fast]`, or nothing, and then NumPy does the work.
+
+Loading numba takes time, so a process pays for it only when it has seen enough work to gain that back;
+the numbers are the same. ``CALIBRANT_FAST=0`` keeps to NumPy, ``CALIBRANT_FAST=1`` loads the kernels
+at the first chance.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Ints
+
+__all__ = ["kernel", "top_visit"]
+
+#: Numbers below which a call is not worth a compiled kernel.
+LEAST = 1 << 15
+#: Numbers a process must have seen before it loads numba.
+PAYS = 60_000_000
+
+_seen = 0
+
+
+@functools.cache
+def _module() -> Any:
+    """The compiled kernels, or None where numba is absent or does not work here."""
+    try:
+        return importlib.import_module("calibrant._compiled")
+    except Exception:
+        return None
+
+
+@functools.cache
+def _compiled(name: str) -> Callable[..., Any] | None:
+    module = _module()
+    if module is None:
+        return None
+    try:
+        return module.compiled(name)
+    except Exception:  # a processor or version that numba cannot serve: NumPy can
+        return None
+
+
+def kernel(name: str, size: int) -> Callable[..., Any] | None:
+    """Return a compiled kernel for `size` numbers, or None where NumPy does the work.
+
+    Examples
+    --------
+    >>> kernel("width_pass", 10) is None  # too little work
+    True
+    """
+    global _seen  # noqa: PLW0603 -- how much work this process has seen
+    wish = os.environ.get("CALIBRANT_FAST", "")
+    if wish == "0" or (size < LEAST and wish != "1"):
+        return None
+    if "numba" not in sys.modules and wish != "1":
+        _seen += size
+        if _seen < PAYS:
+            return None
+    return _compiled(name)
+
+
+def top_visit(
+    kernel: Callable[..., Any],
+    matrix: Array,
+    tolerance: float,
+    top: Ints,
+    top_score: Array,
+    careful: Callable[[slice], tuple[bool, bool]],
+) -> Callable[[slice], tuple[bool, bool]]:
+    """Return the compiled twin of a visit; rows it cannot clear are left to the careful one."""
+    bits = matrix.view(np.dtype(f"i{matrix.dtype.itemsize}"))
+
+    def visit(rows: slice) -> tuple[bool, bool]:
+        bad, low, _ = kernel(bits[rows], matrix[rows], 0.5 * tolerance, top[rows], top_score[rows])
+        if bad or low < 0:
+            return careful(rows)
+        high = float(top_score[rows].max())
+        return high <= 1 + tolerance, high > 1
+
+    return visit

@@ -1,0 +1,110 @@
+"""Fingerprints of rows: a few numbers by which data are known again, whatever their order.
+
+A fingerprint is a sketch: the smallest hashes of the rows (which are a random sample of them), how many rows there
+were, their sum of hashes, and how many rows had a twin. It tells how many of other rows are among them without keeping
+any row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array
+from calibrant.core.parallel import row_chunks
+
+__all__ = ["fingerprint", "moment_rows", "row_hashes", "share_seen"]
+
+#: Hashes that are kept.
+KEPT = 512
+#: Scores are compared after rounding to this grid: files and short floats lose the last digits.
+GRID = 1e6
+#: A share of known rows below this is chance or a few repeated rows.
+LEAST = 0.05
+
+
+def _mixed(x: Any) -> Any:
+    """Scramble 64-bit numbers (the finalizer of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def row_hashes(scores: Array, space: str = "proba") -> Array:
+    """Return one 64-bit number per row of scores; of two classes only what tells them apart counts.
+
+    Examples
+    --------
+    >>> one, two = row_hashes(np.array([0.25, 0.5])), row_hashes(np.array([[0.75, 0.25], [0.5, 0.5]]))
+    >>> bool((one == two).all())
+    True
+    """
+    matrix = np.asarray(scores)
+    if matrix.ndim == 2 and matrix.shape[1] == 2:
+        matrix = matrix[:, 1] - matrix[:, 0] if space == "logit" else matrix[:, 1]
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    with np.errstate(over="ignore"):
+        steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        places = _mixed(steps) | np.uint64(1)
+        out = np.empty(len(matrix), dtype=np.uint64)
+        for rows in row_chunks(len(matrix), matrix.shape[1] * 8):
+            near = np.clip(np.nan_to_num(matrix[rows].astype(np.float64) * GRID), -1e18, 1e18)
+            whole = np.rint(near).astype(np.int64).view(np.uint64)
+            out[rows] = _mixed((_mixed(whole + np.uint64(1)) * places).sum(axis=1, dtype=np.uint64))
+    return out
+
+
+def fingerprint(scores: Array, space: str = "proba") -> dict[str, Any]:
+    """Return the fingerprint of rows: n, sum of hashes, fraction of rows with a twin, smallest hashes.
+
+    Examples
+    --------
+    >>> found = fingerprint(np.array([0.1, 0.2, 0.3]))
+    >>> found["n"], found["twins"]
+    (3, 0.0)
+    """
+    hashes = row_hashes(scores, space)
+    distinct, counts = np.unique(hashes, return_counts=True)
+    with np.errstate(over="ignore"):
+        total = int(hashes.sum(dtype=np.uint64))
+    twins = float(counts[counts > 1].sum() / max(len(hashes), 1))
+    return {"n": len(hashes), "total": str(total), "twins": twins, "rows": distinct[:KEPT].view(np.int64)}
+
+
+def moment_rows(mean: Array, variance: Array) -> Array:
+    """Return means and variances as rows of scores."""
+    return np.stack([mean, variance, np.zeros(len(mean))], axis=1)
+
+
+def share_seen(known: dict[str, Any] | None, scores: Array, space: str = "proba") -> float:
+    """Return which fraction of rows is among those of a fingerprint, about; 0 where that may be chance.
+
+    Rows that have twins, such as forecasts rounded to tenths, are known again only as a whole.
+
+    Examples
+    --------
+    >>> p = np.linspace(0.01, 0.99, 400)
+    >>> known = fingerprint(p)
+    >>> share_seen(known, p[::-1]), share_seen(known, p[:100]), share_seen(known, p + 0.001)
+    (1.0, 1.0, 0.0)
+    """
+    if not known or not len(scores):
+        return 0.0
+    hashes = row_hashes(scores, space)
+    with np.errstate(over="ignore"):
+        total = str(int(hashes.sum(dtype=np.uint64)))
+    if len(hashes) == known["n"] and total == known["total"]:
+        return 1.0
+    twins = float(known["twins"])
+    kept = np.asarray(known["rows"]).view(np.uint64)
+    if twins > 0.5 or not len(kept):
+        return 0.0
+    near = hashes if known["n"] <= KEPT else hashes[hashes <= kept[-1]]
+    found = int(np.isin(near, kept).sum())
+    if found < 2:
+        return 0.0
+    noise = (twins * (1 - twins) * (1 / len(near) + 1 / known["n"])) ** 0.5  # a stranger has a twin as often
+    if found / len(near) < twins + max(LEAST, 4 * noise):
+        return 0.0
+    return float(min((found / len(near) - twins) / (1 - twins), 1.0))

@@ -1,0 +1,143 @@
+"""Spark: how files are opened as a DataFrame and how a DataFrame is written as a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calibrant.engines.partitions import base_of
+from calibrant.errors import FileError, require
+
+__all__ = ["connect", "open_files", "write"]
+
+_PURPOSE = "the engine spark"
+#: Characters that make a pattern of a name.
+_PATTERN = re.compile(r"([\\*?\[\]{}])")
+#: Spark makes a directory of its own, all or nothing; no file is renamed after it.
+WRITES_ALONE = True
+
+
+def connect(master: str = "local[*]") -> Any:
+    """Return the running session, or a new one for `master`."""
+    return _session(master)
+
+
+def open_files(
+    files: list[str],
+    kind: str,
+    master: str = "local[*]",
+    *,
+    types: Mapping[str, Any] | None = None,
+    partitions: Mapping[str, Any] | None = None,
+    session: Any = None,
+    path_column: str | None = None,
+) -> Any:
+    """Return a DataFrame over files of one schema, with the columns that their directories name."""
+    if kind == "arrow":
+        raise FileError("Spark does not read Arrow files", hint="use {engine=polars}, or write Parquet")
+    half = [name for name, dtype in (types or {}).items() if "Float16" in str(dtype)]
+    if half:
+        raise FileError(
+            f"Spark does not read numbers of 16 bits ({half[0]} in {files[0]})", hint="use {engine=polars} or duckdb"
+        )
+    session = session or _session(master)
+    hidden = next((name for name in files if Path(name).name.startswith((".", "_"))), None)
+    if hidden is not None:
+        raise FileError(f"Spark skips files whose name begins with . or _ ({hidden})", hint="use {engine=polars}")
+    paths = [_PATTERN.sub(r"\\\1", str(Path(name).resolve())) for name in files]
+    reader = session.read
+    if partitions:
+        reader = reader.option("basePath", base_of(Path(files[0]).resolve()))
+    if kind != "parquet" and types is not None:
+        reader = reader.schema(", ".join(f"{_quoted(name)} {sql_type(dtype)}" for name, dtype in types.items()))
+    with _texts(session):  # keys of partitions are typed by us, the same on every engine
+        if kind == "parquet":
+            frame = reader.parquet(*paths)
+        elif kind == "jsonl":
+            frame = reader.json(paths)
+        else:
+            infer = {} if types is not None else {"inferSchema": True}
+            frame = reader.csv(paths, header=True, sep="\t" if kind == "tsv" else ",", escape='"', **infer)
+    if partitions:
+        functions = require("pyspark.sql.functions", "spark", _PURPOSE)
+        for name, dtype in partitions.items():
+            frame = frame.withColumn(name, functions.col(_quoted(name)).cast(sql_type(dtype)))
+    if path_column:
+        functions = require("pyspark.sql.functions", "spark", _PURPOSE)
+        frame = frame.withColumn(path_column, functions.input_file_name())
+    return frame
+
+
+@contextmanager
+def _texts(session: Any) -> Iterator[None]:
+    """Read keys of partitions as text for a moment: Spark would take ``01`` for a number."""
+    name = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = session.conf.get(name)
+    session.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        session.conf.set(name, before)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sql_type(dtype: Any) -> str:
+    """Return a Polars type as Spark SQL writes it."""
+    name = type(dtype).__name__
+    if name in ("List", "Array"):
+        return f"array<{sql_type(dtype.inner)}>"
+    if name == "Struct":
+        return "struct<" + ", ".join(f"{_quoted(f.name)}: {sql_type(f.dtype)}" for f in dtype.fields) + ">"
+    return {"Int64": "bigint", "Float64": "double", "Boolean": "boolean", "Date": "date"}.get(name, "string")
+
+
+def write(frame: Any, path: Path, kind: str, partition_by: Sequence[str] = ()) -> None:
+    """Write a DataFrame as a directory of Parquet, which must be new; Spark makes it all or nothing."""
+    if kind != "parquet":
+        raise FileError(f"Spark writes Parquet, not {kind}", hint="name a directory, or a path that ends in .parquet")
+    frame.write.mode("errorifexists").partitionBy(*partition_by).parquet(str(path.resolve()))
+
+
+def _session(master: str) -> Any:
+    """Return the running Spark session as it is, or start one with settings for its master."""
+    sql = require("pyspark.sql", "spark", _PURPOSE)
+    running = sql.SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    builder = sql.SparkSession.builder
+    if require("pyspark", "spark", _PURPOSE).SparkContext._active_spark_context is not None:
+        return builder.getOrCreate()  # another thread's session; options would change it
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks Java four things more for every operation
+    }
+    # rows of many columns make methods so long that Java leaves them uncompiled unless split
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python as this process
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "localhost",
+            "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+            "spark.sql.shuffle.partitions": str(_threads(master)),  # the default, 200, is for clusters
+        }
+    else:
+        settings["spark.sql.codegen.hugeMethodLimit"] = "8000"
+    return builder.master(master).appName("calibrant").config(map=settings).getOrCreate()
+
+
+def _threads(master: str) -> int:
+    """Return the number of threads of a local master: ``local``, ``local[4]``, ``local[*]``, ``local[2,4]``."""
+    inside = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if inside == "*" else int(inside or 1)

@@ -1,0 +1,363 @@
+"""Slices: rows with one combination of values, evaluated each and tested together, whoever asks.
+
+Rows and cells give one and the same test: every slice is tested on the cells of the coarse grid, with the same draws
+for the same seed. `correct` is the only place where p-values of slices are corrected for their number.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import RNG, Array, Ints
+from calibrant.core.cells import evened
+from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
+from calibrant.core.inputs import to_array
+from calibrant.core.options import check_rng
+from calibrant.core.resampling import draw_outcomes
+from calibrant.core.tables import TEST_STEPS
+from calibrant.core.text import count, percent, points, pvalue, table
+from calibrant.errors import input_error
+from calibrant.evidence import Evidence
+from calibrant.inference.corrections import holm_known, step_down, tail_scores
+from calibrant.inference.evaluation import Evaluation, evaluate_evidence
+from calibrant.inference.facts import judged
+from calibrant.inference.joint import JointTest, clustered_joint, joint_of
+from calibrant.inference.verdict import ALPHA, Verdict
+
+__all__ = [
+    "FileEvaluation",
+    "Slice",
+    "correct",
+    "evaluate_parts",
+    "evaluate_slices",
+    "slice_tests",
+    "split",
+    "split_column",
+    "with_groups",
+]
+
+#: Slices up to which every metric of every slice gets a null distribution and an interval of its own.
+DETAILED = 50
+#: Slices a set of rows may be cut into.
+MOST = 5_000
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows with one combination of values, and their evaluation."""
+
+    by: dict[str, Any]
+    evaluation: Evaluation
+    #: p-value of the test of the slice, corrected for the number of slices.
+    corrected: float | None
+
+    @property
+    def label(self) -> str:
+        """The values in words: ``site=A, year=2024``."""
+        return ", ".join(f"{key}={value}" for key, value in self.by.items())
+
+
+def _named(part: Slice) -> str:
+    return f"“{', '.join(str(value) for value in part.by.values())}”"
+
+
+def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
+    """Return the evaluation of the whole with a verdict that names the slices whose gaps the whole hides.
+
+    A whole that is fine, or has a small gap, is right on average only where a slice fails its corrected test.
+    """
+    verdict = evaluation.verdict
+    off = [part for part in slices if part.corrected is not None and part.corrected < ALPHA]
+    off.sort(key=lambda part: -abs(part.evaluation.facts.bias))
+    if evaluation.task == "regression" or not off or verdict.status in ("miscalibrated", "right on average"):
+        return evaluation
+    verb = "claims" if evaluation.facts.event is None else "predicts"
+    sizes = [(part, part.evaluation.facts.bias) for part in off[:2]]
+    named = " and ".join(
+        f"{points(gap)} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
+    )
+    more = "" if len(off) < 3 else f"; {len(off) - 2} more groups are off"
+    sentence = f"{verdict.sentence} But it {verb} {named}{more}."
+    head = f"Right overall, {len(off)} {'group' if len(off) == 1 else 'groups'} off"
+    where = " or ".join(_named(part) for part in off[:2])
+    fields = {
+        **{name: getattr(verdict, name) for name in ("gap", "detectable", "tolerance", "pvalue")},
+        "status": "right on average",
+        "direction": "mixed",
+        "headline": head,
+        "sentence": sentence,
+        "next_step": "repair",
+        "advice": f"repair it group by group; until then do not rely on it for {where}",
+    }
+    return replace(evaluation, verdict=Verdict(f"{head}. {sentence}", **fields))
+
+
+@dataclass(frozen=True)
+class FileEvaluation:
+    """What predictions show: the whole, and the slices if asked for; `str()` is the terminal text."""
+
+    whole: Evaluation
+    slices: tuple[Slice, ...] = ()
+
+    @property
+    def verdict(self) -> Any:
+        """The verdict on the whole."""
+        return self.whole.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form, with slices if there are any."""
+        document: dict[str, Any] = self.whole.to_dict()
+        if self.slices:
+            document["slices"] = [
+                {
+                    "by": part.by,
+                    "n": part.evaluation.n,
+                    "measures": part.evaluation.to_dict()["measures"],
+                    "verdict": str(part.evaluation.verdict),
+                    "judgment": part.evaluation.verdict.to_dict(),
+                    "corrected_pvalue": part.corrected,
+                    "rejected": dict(part.evaluation.rejected),
+                }
+                for part in self.slices
+            ]
+        return document
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, *, width: int | None = None) -> str:
+        """Return the terminal text; slices as a table, worst first."""
+        lines = [self.whole.to_text(width=width)]
+        if self.slices:
+            lines += ["", *table(self._slice_cells())]
+        return "\n".join(lines)
+
+    def _slice_cells(self) -> list[tuple[str, ...]]:
+        ordered = sorted(self.slices, key=lambda part: (part.corrected is None, part.corrected, -part.evaluation.n))
+        rows: list[tuple[str, ...]]
+        if self.whole.task == "regression":
+            meant = f"inside {100 * self.whole.facts.meant:g}%"
+            rows = [("slice", "n", meant, "squared error / variance", "corrected p")]
+            for part in ordered:
+                facts = part.evaluation.facts
+                ratio = "–" if facts.ratio is None else f"{facts.ratio:.3g}"
+                inside = percent(facts.inside, 1)
+                rows.append((part.label, count(facts.n), inside, ratio, pvalue(part.corrected)))
+            return rows
+        event = self.whole.facts.event is not None
+        heads = ("happens", "predicts") if event else ("accuracy", "confidence")
+        rows = [("slice", "n", *heads, "ks", "corrected p")]
+        for part in ordered:
+            facts = part.evaluation.facts
+            shown = (percent(facts.observed, 1), percent(facts.predicted, 1), percent(facts.ks))
+            rows.append((part.label, count(facts.n), *shown, pvalue(part.corrected)))
+        return rows
+
+    def to_markdown(self) -> str:
+        """Return headline, table and verdict as Markdown."""
+        return self.whole.to_markdown()
+
+    def to_html(self) -> str:
+        """Return a plain HTML fragment (the full page is ``calibrant report``)."""
+        body = self.whole.to_html()
+        if self.slices:
+            body += f"<pre>{html.escape(chr(10).join(table(self._slice_cells())))}</pre>"
+        return body
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def split(evidence: Evidence, columns: Mapping[str, Any]) -> dict[tuple[Any, ...], Evidence]:
+    """Return the parts of evidence by the combinations of values of columns, in the order of the values."""
+    return {key: evidence.take(rows) for key, rows in _places(columns, evidence.n, evidence.caller).items()}
+
+
+def split_column(column: Array, columns: Mapping[str, Any]) -> dict[tuple[Any, ...], Array]:
+    """Return a column cut like `split` cuts evidence."""
+    return {key: column[rows] for key, rows in _places(columns, len(column), "evaluate").items()}
+
+
+def _places(columns: Mapping[str, Any], n: int, caller: str) -> dict[tuple[Any, ...], Ints]:
+    """Return the rows of each combination of values."""
+    arrays = []
+    for name, column in columns.items():
+        array = to_array(column, name, caller)
+        if array.shape != (n,):
+            got = f"shape {array.shape} for {name!r}"
+            raise input_error("by", caller, f"have one value per row ({n})", got, "give whole columns")
+        arrays.append(array.astype(str) if array.dtype == object else array)
+    keys, where = unique_rows(arrays)
+    if len(keys) > MOST:
+        raise input_error(
+            "by", caller, f"give at most {count(MOST)} slices", f"{len(keys)} of them", "use {engine=polars}"
+        )
+    order = np.argsort(where, kind="stable")
+    borders = np.searchsorted(where[order], np.arange(len(keys) + 1))
+    return {key: order[borders[i] : borders[i + 1]] for i, key in enumerate(keys)}
+
+
+def unique_rows(columns: Sequence[Array]) -> tuple[list[tuple[Any, ...]], Array]:
+    """Return the distinct combinations of several columns and the combination of each row."""
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    values = []
+    for column in columns:
+        distinct, code = np.unique(column, return_inverse=True)
+        values.append(distinct)
+        codes = codes * len(distinct) + code
+    present, where = np.unique(codes, return_inverse=True)
+    keys = []
+    for packed in present.tolist():
+        key, code = [], packed
+        for distinct in reversed(values):
+            code, position = divmod(code, len(distinct))
+            key.append(distinct[position].item() if hasattr(distinct[position], "item") else distinct[position])
+        keys.append(tuple(reversed(key)))
+    return keys, where
+
+
+def slice_tests(
+    parts: Sequence[Any], n_resamples: int, rng: RNG = None, groups: Sequence[Any] | None = None
+) -> list[JointTest | None]:
+    """Return the joint test of every slice by its judged view, on the coarse grid of cells.
+
+    The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. A
+    cluster that reaches into several slices has one sign in all of them.
+    """
+    generator = check_rng(rng, "evaluate")
+    if n_resamples < 1:
+        return [None] * len(parts)
+    shared = None if groups is None else _shared_signs(groups, n_resamples, generator)
+    tests: list[JointTest | None] = []
+    for i, (part, own) in enumerate(zip(parts, generator.spawn(len(parts)), strict=True)):
+        view = judged(part)
+        table = evened(part.coarse_table(view), TEST_STEPS)
+        clusters = part.own_clusters() if shared is None else shared[i][0]
+        if clusters is None:
+            found = joint_of(table, draw_outcomes(table, n_resamples, own) - table.we) if part.counts else None
+        elif few_clusters(clusters):
+            found = None
+        else:
+            given = None if shared is None else shared[i][1].astype(np.float64)
+            drawn = TableSigns(table, part.pairs_of(view), clusters)
+            found = clustered_joint(table, drawn, n_resamples, own, given)
+        tests.append(found)
+    return tests
+
+
+def _shared_signs(groups: Sequence[Any], n_resamples: int, rng: np.random.Generator) -> list[tuple[Ints, Array]]:
+    """Return the clusters of every slice numbered from 0, and the signs drawn for them, shape (draws, clusters)."""
+    borders = np.cumsum([len(column) for column in groups])[:-1]
+    where = cluster_numbers(np.concatenate([np.asarray(column) for column in groups]))
+    drawn = signs(n_resamples, int(where.max()) + 1, rng).astype(np.int8)
+    out = []
+    for column in np.split(where, borders):
+        used, numbers = np.unique(column, return_inverse=True)
+        out.append((numbers, drawn[:, used]))
+    return out
+
+
+def correct(tests: Sequence[JointTest | None]) -> list[float | None]:
+    """Return the p-values of slices corrected for their number: the one correction of slices.
+
+    Notes
+    -----
+    Step-down maxT over the joint draws of all slices, each by how rare it is in its own slice. The smallest
+    corrected p-value is 1/(B + 1) whatever the number of slices; Holm's would be m/(B + 1).
+    """
+    made = [test for test in tests if test is not None]
+    if not made:
+        return [None] * len(tests)
+    scores = np.stack([test.scores for test in made])
+    corrected = iter(step_down(*tail_scores(scores[:, 0], scores[:, 1:])).tolist())
+    return [None if test is None else max(float(next(corrected)), test.pvalue) for test in tests]
+
+
+def _with_classes(corrected: float | None, facts: Any, slices: int) -> float | None:
+    """Return the corrected p-value of a slice where its classes are tested too, each at its part of the error rate."""
+    if corrected is None:
+        return None
+    found = [gap.pvalue * slices for gap in facts.class_gaps]
+    return min(corrected / facts.share, *found, 1.0)
+
+
+def evaluate_parts(
+    parts: Mapping[tuple[Any, ...], Evidence],
+    by: Sequence[str],
+    *,
+    metrics: Iterable[str] | str | None = None,
+    n_resamples: int = 1000,
+    slice_resamples: int | None = None,
+    groups: Mapping[tuple[Any, ...], Array] | None = None,
+    rng: RNG = None,
+    **settings: Any,
+) -> tuple[Slice, ...]:
+    """Return the evaluation of every slice with its corrected p-value.
+
+    `parts` is evidence by the values of the columns `by`, `groups` the clusters of their rows; the settings are those
+    of `evaluate_evidence`. Metrics of a slice rest on `slice_resamples` draws: by default `n_resamples` up to fifty,
+    none beyond; tests of slices always take `n_resamples`.
+    """
+    filled = {key: part for key, part in parts.items() if part.n}
+    judged_by_draws = all(part.task != "regression" for part in filled.values())
+    if slice_resamples is None:
+        slice_resamples = n_resamples if len(filled) <= DETAILED or not judged_by_draws else 0
+    clusters = None if groups is None else [groups[key] for key in filled]
+    tests: list[JointTest | None] = [None] * len(filled)
+    if judged_by_draws:
+        tests = slice_tests(list(filled.values()), n_resamples, rng, clusters)
+    evaluated = [
+        evaluate_evidence(
+            part,
+            metrics=metrics,
+            n_resamples=slice_resamples,
+            groups=None if groups is None else groups[key],
+            fewest_groups=1,
+            rng=rng,
+            test=test,
+            **settings,
+        )
+        for (key, part), test in zip(filled.items(), tests, strict=True)
+    ]
+    if judged_by_draws:
+        joint = zip(correct(tests), evaluated, strict=True)
+        corrected = [_with_classes(p, one.facts, len(evaluated)) for p, one in joint]
+    else:
+        corrected = holm_known([one.facts.pvalue for one in evaluated])
+    return tuple(
+        Slice(dict(zip(by, key, strict=True)), one, p) for key, one, p in zip(filled, evaluated, corrected, strict=True)
+    )
+
+
+def evaluate_slices(
+    whole: Evidence,
+    parts: Mapping[tuple[Any, ...], Evidence],
+    by: Sequence[str],
+    *,
+    groups: Any = None,
+    part_groups: Mapping[tuple[Any, ...], Array] | None = None,
+    slice_resamples: int | None = None,
+    **settings: Any,
+) -> FileEvaluation:
+    """Evaluate the whole and every slice; the settings are those of `evaluate_evidence`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.core.inputs import check_forecast
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> rows = check_forecast(rng.random(1000) < p, p, caller="evaluate")
+    >>> parts = {("a",): rows.take(np.arange(500)), ("b",): rows.take(np.arange(500, 1000))}
+    >>> len(evaluate_slices(rows, parts, ["site"], n_resamples=100, rng=0).slices)
+    2
+    """
+    evaluation = evaluate_evidence(whole, groups=groups, **settings)
+    return FileEvaluation(
+        evaluation, evaluate_parts(parts, by, groups=part_groups, slice_resamples=slice_resamples, **settings)
+    )

@@ -1,0 +1,109 @@
+"""Confidence and correctness in words: ``85%``, ``very likely``; ``correct``, ``C``, ``no``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array, Bools, Floats
+from calibrant.errors import input_error
+from calibrant.io.labels import NEGATIVE, POSITIVE
+
+__all__ = ["WORDS", "confidence_numbers", "correct_flags", "stated_confidence"]
+
+#: What people mean by words of probability: rounded medians of surveys in which readers put numbers to them.
+_MEANT = {
+    1.0: "certain, absolutely certain",
+    0.95: "almost certain, almost certainly, very certain",
+    0.9: "highly likely, very likely, very probable",
+    0.8: "very good chance",
+    0.75: "probable, probably, likely",
+    0.6: "better than even, somewhat likely",
+    0.5: "about even, even chance, even odds, toss-up",
+    0.35: "somewhat unlikely",
+    0.25: "probably not",
+    0.2: "unlikely, doubtful",
+    0.1: "little chance, improbable, chances are slight, very unlikely",
+    0.05: "highly unlikely",
+    0.02: "almost no chance",
+    0.0: "impossible",
+}
+WORDS = {word: value for value, words in _MEANT.items() for word in words.split(", ")}
+_STATED = re.compile(r"(?i)confidence[^0-9\n]{0,20}(\d+(?:[.,]\d+)?)\s*(%|percent|/\s*100|/\s*10\b)?")
+
+
+def stated_confidence(text: str) -> float | None:
+    """Return the confidence that an answer states, between 0 and 1; None where it states none.
+
+    Examples
+    --------
+    >>> [stated_confidence(text) for text in ("Paris. Confidence: 85%", "Confidence = 0.7", "B")]
+    [0.85, 0.7, None]
+    """
+    hits = _STATED.findall(text)
+    if not hits:
+        return None
+    number, unit = float(hits[-1][0].replace(",", ".")), hits[-1][1].replace(" ", "")
+    scale = 10.0 if unit == "/10" else 100.0 if unit or number > 1 else 1.0
+    return number / scale if number <= scale else None
+
+
+def confidence_numbers(column: Array, name: str, caller: str) -> Floats:
+    """Return confidence in words or with percent signs as numbers between 0 and 1; numbers as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> confidence_numbers(np.array(["85%", "very likely", "0.5"]), "confidence", "evaluate").tolist()
+    [0.85, 0.9, 0.5]
+    """
+    if column.dtype.kind not in "OUS":
+        return column
+    found = [_number(value) for value in column.tolist()]
+    bad = [row for row, value in enumerate(found) if value is None]
+    if bad:
+        shown = ", ".join(sorted({repr(column[row]) for row in bad[:200]})[:5])
+        rule = "hold numbers, percentages or words such as 'very likely'"
+        hint = "turn the words into numbers, and leave out rows without a confidence"
+        raise input_error(name, caller, rule, f"{shown} ({len(bad)} of {len(found)} rows)", hint)
+    return np.array(found, dtype=np.float64)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    text = str(value or "").strip().lower().rstrip(".")
+    if text in WORDS:
+        return WORDS[text]
+    part = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(?:/|out of|von|sur)\s*(10{1,2}|5)", text)
+    if part is not None:
+        return float(part[1].replace(",", ".")) / float(part[2])
+    sign = text.endswith("%")
+    try:
+        number = float(text.rstrip("% ").replace(",", "."))
+    except ValueError:
+        return None
+    return number / 100 if sign else number
+
+
+def correct_flags(column: Array, name: str, caller: str) -> Array:
+    """Return what was right as numbers or booleans, words read: correct, C, yes, true.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> correct_flags(np.array(["C", "I", "correct"]), "correct", "evaluate").tolist()
+    [True, False, True]
+    """
+    if column.dtype.kind not in "OUS":
+        return column
+    words = [str(value).strip().lower() for value in column.tolist()]
+    bad = [row for row, word in enumerate(words) if word not in POSITIVE and word not in NEGATIVE]
+    if bad:
+        shown = ", ".join(sorted({repr(column[row]) for row in bad[:200]})[:5])
+        rule = "say correct or incorrect (yes/no, true/false, 1/0, C/I)"
+        raise input_error(name, caller, rule, f"{shown} ({len(bad)} of {len(words)} rows)", "leave out other rows")
+    flags: Bools = np.array([word in POSITIVE for word in words])
+    return flags

@@ -1,0 +1,201 @@
+"""Readers: they open a file, nothing else; the resolver decides what its columns or arrays are."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import Array
+from calibrant.errors import FileError, input_error
+from calibrant.io.bounds import check_archive
+from calibrant.io.damage import check_lengths
+from calibrant.io.json_files import frame_of, read_json, read_lines, unnested
+from calibrant.io.layout import Columns, Layout, array_fields, choose_part, say
+from calibrant.io.logs import find_log, read_inspect_archive
+from calibrant.io.paths import file_format, in_utf8, plain_errors
+from calibrant.io.predictions import Look, Predictions, assemble, frame_predictions
+from calibrant.io.resolver import resolve
+from calibrant.io.scale import scaled, unrounded
+from calibrant.io.text import open_bytes, read_text, sniff
+
+__all__ = ["read_predictions", "read_table"]
+
+
+def read_predictions(path: str | Path, layout: Layout | None = None, *, input_format: str | None = None) -> Predictions:
+    r"""Return the rows of one file (``-`` is standard input) as arrays, by the names of the file layouts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+    >>> _ = path.write_text("score,label\n0.9,1\n0.2,0\n")
+    >>> read_predictions(path).scores
+    array([0.9, 0.2])
+    """
+    layout = layout or Layout()
+    kind = file_format(path, input_format)
+    if kind in _READERS:
+        return _READERS[kind](path, layout)
+    if kind in ("csv", "tsv"):
+        with plain_errors(path):
+            raw = _raw(path)
+            frame = read_text(raw, str(path))
+            skipped = sniff(raw[:4096], str(path)).skipped
+            lines = raw.rstrip(b"\r\n\0;,|\t ").count(b"\n") - skipped  # others than rows: lines cannot be counted
+            first_line = skipped + 2 if lines == frame.height else None
+        return frame_predictions(_with_rows(frame, path), layout, str(path), first_line=first_line)
+    return frame_predictions(unnested(read_table(path, input_format=input_format)), layout, str(path))
+
+
+def _raw(path: str | Path) -> bytes:
+    return sys.stdin.buffer.read() if str(path) == "-" else open_bytes(path)
+
+
+def _with_rows(frame: Any, path: str | Path) -> Any:
+    if not frame.height:
+        raise FileError(f"{path} has no rows", hint="check how it was written")
+    return frame
+
+
+# -- arrays ---------------------------------------------------------------------------------------
+
+
+def read_arrays(path: str | Path) -> dict[str, Array]:
+    """Return the arrays of an ``.npz`` file."""
+    with plain_errors(path):
+        check_archive(path)
+    with plain_errors(path), np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_npz(path: str | Path, layout: Layout) -> Predictions:
+    arrays = read_arrays(path)
+    keys = choose_part(arrays, layout, str(path))
+    classes = arrays.get(keys.get("classes", ""))
+    plain = {name: arrays[key] for name, key in keys.items() if name != "classes"}
+    layout = layout if classes is None else replace(layout, classes=tuple(classes.tolist()))
+    found = resolve(array_fields(plain), layout, source=str(path), things="arrays", values=Look(plain.__getitem__))
+    if found.kind in ("wide", "quantiles"):
+        scores = np.stack([plain[name] for name in found.scores], axis=1)
+    else:
+        scores = plain[found.scores[0]]
+    n = len(scores)
+    rest = {name: a for name, a in plain.items() if name not in found.used and a.ndim == 1 and len(a) == n}
+    read = assemble(found, plain.__getitem__, scores, rest, layout)
+    names = read.classes if classes is None else tuple(classes.tolist())
+    return replace(read, classes=names, source=tuple(keys[name] for name in read.source))
+
+
+def _read_npy(path: str | Path, layout: Layout) -> Predictions:
+    names = ("proba", "weight", "part", "mean", "variance", "std", "positive", "confidence", "correct")
+    _refuse(layout, names, "for a .npy file: it holds one array")
+
+    def load(name: str | Path) -> Array:
+        with plain_errors(name):
+            array: Array = np.load(name, allow_pickle=False)
+        return array
+
+    scores = load(path)
+    truth = None
+    if layout.label is not None:
+        file_format(layout.label)
+        truth = load(layout.label)
+    elif layout.labels_needed:
+        raise FileError(f"{path} holds no labels", hint="name them with {label=labels.npy}")
+    say(Columns("list" if scores.ndim > 1 else "binary", ("probs",), layout.label or "", layout.space or "proba"))
+    if (layout.space or "proba") == "proba" and scores.dtype.kind in "fiu":
+        scores = unrounded(scaled(scores, percent=layout.percent))
+    return Predictions("vectors", scores, truth, layout.space or "proba", source=("probs",))
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def read_table(path: str | Path, *, input_format: str | None = None) -> Any:
+    r"""Return a table as a Polars frame.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+    >>> _ = path.write_text("score,label\n0.9,1\n0.2,0\n")
+    >>> read_table(path).columns
+    ['score', 'label']
+    """
+    import polars as pl
+
+    kind = file_format(path, input_format)
+
+    def source() -> Any:
+        """Return the file, or the bytes of standard input; lengths are checked before Polars allocates them."""
+        held = sys.stdin.buffer.read() if str(path) == "-" else path if in_utf8(path) else Path(path).read_bytes()
+        check_lengths(held, kind, str(path))
+        return io.BytesIO(held) if isinstance(held, bytes) else held
+
+    readers: dict[str, Callable[[], Any]] = {
+        "csv": lambda: read_text(_raw(path), str(path)),
+        "tsv": lambda: read_text(_raw(path), str(path)),
+        "parquet": lambda: pl.read_parquet(source(), glob=False),
+        "arrow": lambda: _read_arrow(source()),
+        "jsonl": lambda: frame_of(read_lines(_raw(path).decode("utf-8-sig"), str(path)), str(path)),
+        "json": lambda: frame_of(read_json(_raw(path).decode("utf-8-sig"), str(path)), str(path)),
+    }
+    if kind not in readers:
+        raise FileError(f"{path} is not a table", hint="tables are csv, tsv, parquet, arrow and jsonl")
+    with plain_errors(path):
+        frame = readers[kind]()
+    if not frame.height:
+        raise FileError(f"{path} has no rows", hint="check how it was written")
+    return frame
+
+
+def _read_arrow(source: Any) -> Any:
+    import polars as pl
+
+    try:
+        return pl.read_ipc(source) if isinstance(source, io.BytesIO) else pl.scan_ipc(source, glob=False).collect()
+    except pl.exceptions.ComputeError:
+        raw = source.getvalue() if isinstance(source, io.BytesIO) else Path(source).read_bytes()
+        return pl.read_ipc_stream(raw)
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def _read_json(path: str | Path, layout: Layout, *, lines: bool = False) -> Predictions:
+    with plain_errors(path):
+        raw = sys.stdin.buffer.read() if str(path) == "-" else open_bytes(path)
+        text = raw.decode("utf-8-sig")
+    document = read_lines(text, str(path)) if lines else read_json(text, str(path))
+    found = find_log(document, layout, str(path))
+    if found is not None:
+        return found
+    first_line = 1 if lines else None
+    classes = document.get("classes", document.get("class_names")) if isinstance(document, dict) else None
+    layout = replace(layout, classes=tuple(classes)) if isinstance(classes, list) else layout
+    return frame_predictions(frame_of(document, str(path)), layout, str(path), first_line=first_line)
+
+
+def _refuse(layout: Layout, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that a format has no use for, by name."""
+    for name in names:
+        if getattr(layout, name) is not None:
+            raise input_error(name, "read", f"be left out {why}", repr(getattr(layout, name)), "leave it out")
+
+
+_READERS: dict[str, Callable[[str | Path, Layout], Predictions]] = {
+    "npz": _read_npz,
+    "npy": _read_npy,
+    "json": _read_json,
+    "jsonl": partial(_read_json, lines=True),
+    "eval": read_inspect_archive,
+}

@@ -1,0 +1,81 @@
+"""Percentages and rounding: scores of a file on the scale of probabilities, or one line that says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant._typing import Array
+from calibrant.errors import InputError, input_error
+from calibrant.io.layout import note
+
+__all__ = ["looks_percent", "scaled", "unrounded"]
+
+#: Decimals at which a file may have been rounded.
+DECIMALS = (2, 3, 4, 5, 6)
+
+
+def looks_percent(scores: Array) -> bool:
+    """Whether numbers are percentages: none negative, some above 1, none above 100, rows of several that sum to 100.
+
+    Examples
+    --------
+    >>> looks_percent(np.array([[90.0, 10.0], [25.0, 75.0]])), looks_percent(np.array([0.9, 0.1]))
+    (True, False)
+    """
+    if not scores.size or scores.dtype.kind not in "fiu":
+        return False
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    if not (low >= 0 and 1.5 < high <= 100.0001):
+        return False
+    if scores.ndim == 1:
+        return True
+    sums = np.asarray(scores, dtype=np.float64).sum(axis=1)
+    return bool(np.nanmean(np.abs(sums - 100) <= 0.5 * scores.shape[1] + 1e-6) > 0.9)
+
+
+def percent_error(caller: str, argument: str, scores: Array) -> InputError:
+    """Return what is said about percentages that nobody announced."""
+    high = float(np.nanmax(scores))
+    what = "rows that sum to 100" if scores.ndim == 2 else f"numbers from 0 to 100 (largest {high:g})"
+    return input_error(argument, caller, "be probabilities between 0 and 1", what, "percentages: {percent=True}")
+
+
+def scaled(scores: Array, *, percent: bool, argument: str = "y_proba", caller: str = "read") -> Array:
+    """Return probabilities: percentages divided by 100 where they are announced, refused where they are not."""
+    if percent:
+        high = float(np.nanmax(scores)) if scores.size else 0.0
+        if high <= 1:
+            rule = "be given for percentages alone"
+            raise input_error("percent", caller, rule, f"scores up to {high:g}", "leave it out")
+        return np.asarray(scores, dtype=np.float64) / 100.0
+    if looks_percent(scores):
+        raise percent_error(caller, argument, scores)
+    return scores
+
+
+def unrounded(scores: Array) -> Array:
+    """Return rows rescaled to sum 1 where rounding to a few decimals explains that they do not; else as they are.
+
+    Examples
+    --------
+    >>> unrounded(np.array([[0.33, 0.33, 0.33]])).sum()
+    np.float64(1.0)
+    >>> unrounded(np.array([[0.3, 0.3, 0.3]])).sum().round(1)
+    np.float64(0.9)
+    """
+    if scores.ndim != 2 or scores.dtype.kind != "f" or scores.shape[1] < 2 or not len(scores):
+        return scores
+    sums = scores.sum(axis=1, dtype=np.float64)
+    off = float(np.abs(sums - 1).max())
+    if not 1e-7 < off < 0.005 * scores.shape[1] + 1e-9 or not np.isfinite(sums).all() or float(scores.min()) < 0:
+        return scores
+    for digits in DECIMALS if scores.dtype == np.float64 else DECIMALS[:4]:
+        grid = 10.0**-digits
+        if off > 0.5 * grid * scores.shape[1] + 1e-9:
+            return scores
+        wide = scores.astype(np.float64)
+        slack = 1e-9 if scores.dtype == np.float64 else 6e-8
+        if float(np.abs(wide - np.round(wide, digits)).max()) <= slack:
+            note(f"rows rounded to {digits} decimals miss 1 by up to {off:.2g}, as rounding does: rescaled to sum 1")
+            return np.asarray(wide / sums[:, None])
+    return scores

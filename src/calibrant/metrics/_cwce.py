@@ -1,0 +1,76 @@
+"""Class-wise calibration error."""
+
+from __future__ import annotations
+
+from calibrant._typing import ArrayLike, Space
+from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.estimators import CalibrationError, binned
+from calibrant.metrics.recipes import class_reduction
+from calibrant.views import Classwise
+
+
+def _recipe(
+    *, norm: float = 2.0, n_bins: int = 15, bins: str = "width", debias: bool = False, convention: str | None = None
+) -> Recipe:
+    reduce = class_reduction(convention, "sum")
+    return CalibrationError(Classwise(reduce), binned(n_bins, bins, convention, debias=debias), norm)
+
+
+METRIC = declare(
+    Metric(
+        name="cwce",
+        function="classwise_calibration_error",
+        title="Class-wise calibration error",
+        plain="gap between probability and frequency, class by class",
+        notion="class-wise calibration",
+        estimates="the class-wise error CWCE₂",
+        bound="lower",
+        recipe=_recipe,
+        weakness="grows with n_bins·K/n by noise alone; sums over classes, so not comparable across K",
+        paper="Kull et al. (2019), Beyond temperature scaling, NeurIPS; Gruber & Buettner (2022), section 3",
+        cost="O(n·K), no sort",
+        state="table",
+        range=(0.0, 2.0),
+        default=True,
+    )
+)
+
+
+@METRIC.documents
+def classwise_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    norm: float = 2.0,
+    n_bins: int = 15,
+    bins: str = "width",
+    debias: bool = False,
+    convention: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    normalize: bool = False,
+) -> float:
+    """Measure the calibration error of every class probability, summed over classes.
+
+    Parameters
+    ----------
+    debias : bool, default False
+        Subtract the sampling noise of each bin (norm 2 only; weights must be counts).
+
+    Notes
+    -----
+    (Σ_k CE_k^p)^(1/p) with CE_k the binned error of class k against all others. A class absent from `y_true` counts
+    with frequency 0.
+
+    References
+    ----------
+    [1] Gruber & Buettner (2022), Better Uncertainty Calibration via Proper Scores, NeurIPS, section 3.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import classwise_calibration_error
+    >>> classwise_calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6], norm=1)  # both classes 0.4
+    0.8
+    """
+    return METRIC(**locals())

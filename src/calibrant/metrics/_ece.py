@@ -1,0 +1,63 @@
+"""Expected calibration error."""
+
+from __future__ import annotations
+
+from calibrant._typing import ArrayLike, Space
+from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.estimators import CalibrationError, binned
+from calibrant.views import View, as_view
+
+
+def _recipe(
+    *, n_bins: int = 15, bins: str = "width", view: View | str = "top-1", convention: str | None = None
+) -> Recipe:
+    return CalibrationError(as_view(view), binned(n_bins, bins, convention), 1)
+
+
+METRIC = declare(
+    Metric(
+        name="ece",
+        function="expected_calibration_error",
+        title="Expected calibration error",
+        plain="gap between confidence and accuracy",
+        notion="top-label calibration",
+        estimates="the top-label error TCE₁",
+        bound="lower",
+        recipe=_recipe,
+        weakness="biased upwards at small n (see the if-calibrated column) and dependent on the bins",
+        paper="Guo et al. (2017), On Calibration of Modern Neural Networks, ICML, eq. (3)",
+        cost="O(n·K), no sort",
+        state="table",
+        default=True,
+    )
+)
+
+
+@METRIC.documents
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    bins: str = "width",
+    view: View | str = "top-1",
+    convention: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space = "proba",
+    normalize: bool = False,
+) -> float:
+    """Measure how far accuracy is from confidence, averaged over confidence bins.
+
+    Notes
+    -----
+    Σ_b (n_b/n)·abs(t̄_b − s̄_b) over 15 bins (lo, hi], the first closed; empty bins contribute nothing. Equal scores
+    near an edge: see `calibrant.core.tables`.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import expected_calibration_error
+    >>> expected_calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6])  # (2·|0.5 − 0.9| + 2·|1 − 0.6|)/4
+    0.4
+    """
+    return METRIC(**locals())

@@ -1,0 +1,86 @@
+"""Interval score of the central interval."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from calibrant._typing import ArrayLike, Floats
+from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.core.options import check_share
+from calibrant.core.parallel import map_chunks
+from calibrant.core.predictions import Prediction
+from calibrant.core.rows import Rows
+from calibrant.metrics.regression.recipes import RowMean
+
+
+def interval_rows(rows: Rows, level: float) -> Floats:
+    """Return the interval score of the central interval of each row."""
+    alpha = 1 - level
+
+    def visit(item: tuple[slice, Prediction]) -> Floats:
+        y = rows.y[item[0]]
+        low, high = item[1].quantile(np.array([alpha / 2, 1 - alpha / 2])).T
+        miss = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+        return np.asarray(high - low + 2 / alpha * miss)  # [1] eq. (43)
+
+    return np.concatenate(list(map_chunks(visit, rows.pieces(2))))
+
+
+def _recipe(*, level: float = 0.9) -> Recipe:
+    score = partial(interval_rows, level=check_share(level, "level", "interval_score"))
+    return RowMean(score, levels_only=True)
+
+
+METRIC = declare(
+    Metric(
+        name="interval-score",
+        function="interval_score",
+        title="Interval score",
+        plain="width of the central interval plus a fine for truths outside it",
+        notion="proper score of two quantiles",
+        estimates="one central interval (proper score)",
+        bound=None,
+        recipe=_recipe,
+        weakness="looks at one interval only",
+        paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA, eq. (43)",
+        cost="O(n)",
+        state="score sums",
+        range=(0.0, math.inf),
+        unit="y",
+        proper=True,
+        task="regression",
+        percent=False,
+    )
+)
+
+
+@METRIC.documents
+def interval_score(
+    y_true: ArrayLike,
+    mean: ArrayLike | Prediction,
+    variance: ArrayLike | None = None,
+    *,
+    level: float = 0.9,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Average the width of the central interval plus a fine for every truth outside it.
+
+    Parameters
+    ----------
+    level : float, default 0.9
+        Probability the interval claims to hold.
+
+    Notes
+    -----
+    (u − l) + 2/α·max(l − y, 0) + 2/α·max(y − u, 0) with α = 1 − level, l and u the quantiles at α/2 and 1 − α/2.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import interval_score
+    >>> interval_score([0.0], [0.0], [1.0], level=0.9)  # 2·1.6449, nothing outside
+    3.2897
+    """
+    return METRIC(**locals())

@@ -1,0 +1,145 @@
+"""Two windows of days side by side: changes of mean scores, and one test of the calibration curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import RNG, Floats
+from calibrant.core.options import check_count, check_rng, check_share, listed
+from calibrant.core.results import Difference, Interval, Record
+from calibrant.core.tables import COARSE, PARTS, Table
+from calibrant.core.text import pvalue_phrase, significant
+from calibrant.summary.summary import Summary
+from calibrant.summary.sums import kept_scores
+from calibrant.views import TopLabel, View
+
+__all__ = ["Window", "compare_windows", "curve_test"]
+
+
+@dataclass(frozen=True)
+class Window(Record):
+    """The latest days against the days before them: changes of mean scores, and one test of the calibration curve."""
+
+    reference: tuple[str, ...]
+    current: tuple[str, ...]
+    changes: tuple[Difference, ...]
+    #: Largest distance of the two cumulative paths, and its p-value given the scores.
+    ks: float
+    ks_pvalue: float
+
+    def __str__(self) -> str:
+        head = (
+            f"Last {len(self.current)} against the {len(self.reference)} before: "
+            f"calibration moved by {100 * self.ks:.2f} points ({pvalue_phrase(self.ks_pvalue)})"
+        )
+        changes = [
+            f"  {c.name} {significant(c.before)} -> {significant(c.after)} ({pvalue_phrase(c.pvalue)})"
+            for c in self.changes
+        ]
+        return "\n".join([head, *changes])
+
+
+def compare_windows(
+    reference: Summary,
+    current: Summary,
+    reference_names: Sequence[str] = (),
+    current_names: Sequence[str] = (),
+    *,
+    level: float = 0.95,
+    n_resamples: int = 999,
+    view: View | None = None,
+    rng: RNG = None,
+) -> Window:
+    """Compare two sets of predictions: differences of mean scores, and whether one calibration curve fits both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import Summary
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(2000)
+    >>> y = rng.random(2000) < p
+    >>> before, after = Summary(2).update(y, p), Summary(2).update(y, p**2)
+    >>> compare_windows(before, after, rng=0).ks_pvalue < 0.01
+    True
+    """
+    check_count(n_resamples, "n_resamples", "compare_windows", 1)
+    check_share(level, "level", "compare_windows")
+    names = [
+        name for name in ("accuracy", "confidence", "brier", "nll") if name in reference.sums and name in current.sums
+    ]
+    changes = tuple(_difference(name, reference, current, level) for name in names)
+    ((one,), (two,)) = (part.tables(view or TopLabel()) for part in (reference, current))
+    ks, pvalue = curve_test(one, two, n_resamples, check_rng(rng, "compare_windows"))
+    old = tuple(listed(reference_names, "reference_names", "compare_windows"))
+    new = tuple(listed(current_names, "current_names", "compare_windows"))
+    return Window(old, new, changes, ks, pvalue)
+
+
+def _difference(name: str, reference: Summary, current: Summary, level: float) -> Difference:
+    from scipy.special import ndtr, ndtri
+
+    recipe = kept_scores()[name]
+    (before, v1), (after, v2) = (_mean_variance(one.score_sums(recipe)) for one in (reference, current))
+    change, spread = before - after, math.sqrt(v1 + v2)
+    if not math.isfinite(change) or spread == 0:
+        return Difference(name, before, after, change)
+    half = float(ndtri(0.5 + level / 2)) * spread
+    interval = Interval(change, change - half, change + half, level, "normal", reference.n + current.n)
+    return Difference(name, before, after, change, interval, float(2 * ndtr(-abs(change) / spread)))
+
+
+def _mean_variance(sums: Any) -> tuple[float, float]:
+    return sums.wx / sums.w, sums.c2 / sums.w / max(sums.w - 1, 1.0)
+
+
+def curve_test(one: Table, two: Table, n_resamples: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Test that E[t | s] is the same in two tables: hits are dealt anew between them within every cell.
+
+    Returns the largest distance of the cumulative paths Σ(t − s)/n and its p-value, exact given the scores.
+    """
+    a, b = _thin(one), _thin(two)
+    keys = np.union1d(a[0], b[0])
+    (w1, s1, t1), (w2, s2, t2) = (_spread(part, keys) for part in (a, b))
+    drift = np.cumsum(s1) / w1.sum() - np.cumsum(s2) / w2.sum()
+
+    def distance(hits1: Floats, hits2: Floats) -> Floats:
+        path = np.cumsum(hits1, axis=-1) / w1.sum() - np.cumsum(hits2, axis=-1) / w2.sum() - drift
+        return np.asarray(np.abs(path).max(axis=-1))
+
+    observed = float(distance(t1, t2))
+    hits, total = t1 + t2, w1 + w2
+    large = total > 1e8  # beyond the range of the hypergeometric generator: its normal limit
+    share = hits / np.maximum(total, 1)
+    spread = np.sqrt(np.where(total > 1, w1 * share * (1 - share) * w2 / np.maximum(total - 1, 1), 0.0))
+    count = 0
+    step = max(1, (1 << 20) // max(1, len(keys)))
+    for start in range(0, n_resamples, step):
+        size = min(step, n_resamples - start)
+        drawn = np.where(large, w1 * share + spread * rng.standard_normal((size, len(keys))), 0.0)
+        good, bad, taken = (np.rint(x[~large]).astype(np.int64) for x in (hits, total - hits, w1))
+        drawn[:, ~large] = rng.hypergeometric(good, bad, taken, size=(size, len(good)))
+        count += int((distance(drawn, hits - drawn) >= observed - 1e-12).sum())
+    return observed, (1 + count) / (n_resamples + 1)
+
+
+def _thin(table: Table) -> tuple[Any, ...]:
+    """Collect into coarse cells; parts of the first and last cell stay."""
+    cell, part = table.key // PARTS, table.key % PARTS
+    ends = (cell == 0) | (cell == table.grid - 1)
+    key = (cell // (table.grid // COARSE)) * PARTS + np.where(
+        ends, part, np.where(cell < table.grid // 2, PARTS - 1, 0)
+    )
+    keys, where = np.unique(key, return_inverse=True)
+    return keys, *(np.bincount(where, x, len(keys)) for x in (table.w, table.ws, table.wt))
+
+
+def _spread(part: tuple[Any, ...], keys: Any) -> tuple[Floats, Floats, Floats]:
+    out = np.zeros((3, len(keys)))
+    out[:, np.searchsorted(keys, part[0])] = part[1:]
+    return out[0], out[1], out[2]

@@ -1,0 +1,110 @@
+"""What to do next: a given calibrator applied, or the comparison of methods by cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import AutoCalibrator
+from calibrant.calibrators.application import class_order
+from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.text import count
+
+#: Rows the comparison of a report uses at most, and the fewest for which it makes sense.
+COMPARED_ROWS = 5_000
+_FEWEST = 100
+_MOST_CLASSES = 100
+FIT = "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT"
+
+
+def _scores(forecast: Forecast, space: str) -> Any:
+    if space == "logit" and forecast.space == "logit":
+        return forecast.matrix if forecast._log_odds is None else forecast._log_odds
+    return forecast.proba()
+
+
+def apply_named(forecast: Forecast, calibrator: Any) -> tuple[Forecast, dict[str, Any]]:
+    """Apply a fitted calibrator and describe it."""
+    space = getattr(calibrator, "space", "proba")
+    scores = np.asarray(_scores(forecast, space))
+    order = class_order(calibrator, forecast.classes if scores.ndim == 2 else None, caller="report")
+    if order is None:
+        proba = calibrator.predict_proba(scores)
+    else:  # classes meet by name, and stay in the order of the data
+        proba = np.empty(scores.shape)
+        proba[:, order] = calibrator.predict_proba(scores[:, order])
+    after = check_forecast(forecast.codes, proba, caller="report", sample_weight=forecast.weights)
+    after = after.read_weights(forecast.weight_kind)
+    after.classes = forecast.classes
+    name = getattr(calibrator, "title", type(calibrator).__name__)
+    temperature = getattr(calibrator, "temperature_", None)
+    detail = f" (T = {temperature:.2f})" if isinstance(temperature, float) else ""
+    return after, {
+        "name": f"{name}{detail}",
+        "title": str(name),
+        "method": getattr(calibrator, "short_name", None),
+        "injective": bool(getattr(calibrator, "injective", False)),
+        "reason": getattr(calibrator, "reason_", None),
+        "sentence": sentence(getattr(calibrator, "reason_", None)),
+        "league": method_rows(getattr(calibrator, "cv_results_", None)),
+        "command": "calibrant apply cal.json FILE -o OUT",
+        "crossfitted": False,
+    }
+
+
+def compare_methods_on(forecast: Forecast) -> dict[str, Any] | None:
+    """Compare methods by cross-validation on (some of) these rows; None where that makes no sense."""
+    if forecast.n < _FEWEST or forecast.n_classes > _MOST_CLASSES or forecast.weights is not None:
+        return None
+    rows = np.arange(forecast.n)
+    if forecast.n > COMPARED_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(forecast.n, COMPARED_ROWS, replace=False))
+    part = forecast.take(rows)
+    if len(np.unique(part.codes)) < 2:
+        return None
+    auto = AutoCalibrator(fast=True, proof=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a candidate that struggles says so in the comparison, not on the page
+        auto.fit(part.proba(), part.codes)
+    used = "" if part.n == forecast.n else f" on {count(part.n)} of the rows"
+    return {
+        "name": str(auto.reason_).partition(":")[0],
+        "title": "",
+        "method": None,
+        "injective": False,
+        "reason": auto.reason_,
+        "sentence": sentence(auto.reason_),
+        "league": method_rows(auto.cv_results_),
+        "command": None if str(auto.reason_).startswith("no change") else FIT,
+        "crossfitted": True,
+        "note": f"By cross-validation{used}; fit the real one on labeled rows kept out of training.",
+    }
+
+
+def without_contradiction(repair: Mapping[str, Any] | None, verdict: Any) -> Mapping[str, Any] | None:
+    """Return the comparison of methods without a recommendation beside the verdict that nothing needs repair."""
+    if repair is None or not repair["crossfitted"] or repair["command"] is None or verdict.next_step != "use":
+        return repair
+    told = f"Not needed: the model is calibrated. For a last bit of the score: {repair['reason']}."
+    return {**repair, "sentence": told, "command": None}
+
+
+def sentence(reason: str | None) -> str:
+    """Write the reason of an automatic choice as a sentence."""
+    if not reason:
+        return ""
+    if reason.startswith("no change"):
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return f"Recommended: {reason}."
+
+
+def method_rows(methods: Any) -> list[dict[str, Any]]:
+    """Return the comparison as plain rows: method, gain, low, high, preserves_argmax, chosen."""
+    if methods is None:
+        return []
+    rows = methods.to_dicts() if hasattr(methods, "to_dicts") else methods.to_dict("records")
+    keys = ("method", "gain", "low", "high", "preserves_argmax", "chosen", "weight")
+    return [{key: row.get(key) for key in keys} for row in rows]

@@ -1,0 +1,11 @@
+"""Old address of the races against other libraries: now `calibrant_benchmarks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant._deprecated import moved_attribute
+
+
+def __getattr__(name: str) -> Any:
+    return moved_attribute(__name__, "calibrant_benchmarks", name)

@@ -1,0 +1,250 @@
+"""`compare`: two forecasts of the same rows, paired: before and after a recalibration, or model against model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.calibrators.application import check_applicable, declares, is_regression
+from calibrant.calibrators.reader import load
+from calibrant.core.inputs import check_flag
+from calibrant.core.weights import WeightKind
+from calibrant.errors import FileError, input_error
+from calibrant.inference.comparison import Comparison, compare_evidence
+from calibrant.io.layout import listed
+from calibrant.io.paths import is_path
+from calibrant.io.predictions import Predictions, column_of, to_evidence
+from calibrant.summary.files import summary_files
+from calibrant.workflows.file_pairs import check_files, open_all_rows
+from calibrant.workflows.in_sample import find_mark, judged_in_sample, known_rows
+from calibrant.workflows.sources import (
+    Reading,
+    array_rows,
+    calibrated_rows,
+    is_frame,
+    is_lazy,
+    left_out,
+    need_bins,
+)
+
+__all__ = ["compare"]
+
+
+def compare(
+    y_true: Any,
+    before: Any = None,
+    after: ArrayLike | None = None,
+    *,
+    calibrator: Any = None,
+    metrics: Iterable[str] | str | None = None,
+    injective: bool = False,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    space: Space | tuple[Space, Space] | None = None,
+    normalize: bool = False,
+    level: float = 0.95,
+    groups: ArrayLike | str | None = None,
+    n_bins: int | None = None,
+    rng: RNG = 0,
+    proba: str | Sequence[str] | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    weight_kind: WeightKind | None = None,
+    mean: str | None = None,
+    variance: str | None = None,
+    std: str | None = None,
+    part: str | None = None,
+    input_format: str | None = None,
+    positive: Any = None,
+    percent: bool = False,
+    confidence: str | None = None,
+    correct: str | None = None,
+    measures: Iterable[str] | str | None = None,
+) -> Comparison:
+    """Return the change of every metric, with paired intervals and p-values for proper scores, and a verdict.
+
+    If the map from `before` to `after` is one-to-one (as calibrators declare), the drop of a proper score equals the
+    drop of its calibration error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et
+    al. 2020, eq. 7–8).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,), or path or frame
+        The truth; or the file or frame of the first forecast, with its truth. A pattern, directory or table pairs file
+        by file in the order of their names, with the same number of rows in each, up to a gigabyte.
+    before : array-like of shape (n, K) or (n,), or path or frame
+        The first forecast; next to a file or frame the second one. The second needs no labels, and if it has any they
+        must be those of the first.
+    after : array-like of shape (n, K) or (n,), optional
+        The second forecast, for arrays.
+    calibrator : fitted calibrator or path, optional
+        Instead of the second forecast: its output is compared with its input.
+    metrics : iterable of str, optional
+        Short names; default the default set without the mean confidence.
+    injective : bool, default False
+        Whether the second forecast is a one-to-one function of the first; a calibrator says it itself.
+    space : str or pair of str, optional
+        What the forecasts hold, one word for both or one each.
+    level : float, default 0.95
+        Level of the intervals.
+    groups : array-like of shape (n,), or str, optional
+        Cluster of each row, or its column.
+    sample_weight, classes, normalize, n_bins, rng, measures
+        As in `calibrant.evaluate`.
+    proba, label, weight, mean, variance, std, part, input_format, positive, percent, confidence, correct
+        As in `calibrant.evaluate`, for both files.
+
+    Returns
+    -------
+    Comparison
+        ``comparison["brier"].change`` = before − after: positive means improved.
+
+    Examples
+    --------
+    >>> comparison = compare([1, 0, 1, 0], [0.9, 0.6, 0.4, 0.3], [0.8, 0.4, 0.6, 0.2])
+    >>> round(comparison["brier"].change, 3)
+    0.21
+    """
+    chosen = measures if metrics is None else metrics
+    settings: dict[str, Any] = {
+        "metrics": [chosen] if isinstance(chosen, str) else chosen,
+        "level": level,
+        "n_bins": 15 if n_bins is None else n_bins,
+        "rng": rng,
+    }
+    check_flag(injective, "injective", "compare")
+    layout: dict[str, Any] = {"proba": proba, "label": label, "weight": weight, "mean": mean}
+    layout |= {"variance": variance, "std": std, "confidence": confidence, "correct": correct}
+    how = Reading("compare", normalize=normalize, part=part, input_format=input_format, **layout)
+    how = replace(how, sample_weight=sample_weight, classes=classes, positive=positive, percent=percent)
+    how = replace(how, weight_kind=weight_kind)
+    if is_path(y_true) or is_frame(y_true):
+        if space is not None and not isinstance(space, str):
+            raise left_out("space", "compare", "as a pair next to files: their names say it", space)
+        for name, value in (("after", after), ("injective", injective or None)):
+            if value is not None:
+                raise left_out(name, "compare", "next to files", value)
+        how.refuse(("sample_weight", "classes"), "next to a file or frame", "name columns with {weight} and {label}")
+        done = _compare_sources(y_true, before, calibrator, replace(how, space=space), groups, settings)
+        need_bins(n_bins, done.results, done.task, "compare")
+        return done
+    how.refuse((*layout, "part", "input_format"), "next to arrays")
+    spaces = (space or "proba",) * 2 if space is None or isinstance(space, str) else tuple(space)
+    if before is None or (after is None) == (calibrator is None):
+        raise input_error(
+            "after", "compare", "be given next to arrays, or a calibrator instead", "neither or both", "give one"
+        )
+    rows = array_rows(y_true, before, replace(how, space=spaces[0]))
+    first = to_evidence(rows, caller="compare", normalize=normalize)
+    if calibrator is not None:
+        fitted = load(calibrator) if is_path(calibrator) else calibrator
+        check_applicable(fitted, spaces[0], caller="compare")
+        other, injective = _recalibrated(fitted, rows, how), _keeps_all(fitted)
+    else:
+        other = _aligned(array_rows(y_true, after, replace(how, space=spaces[1])), rows)
+        other = replace(other, truth=rows.truth, classes=other.classes or rows.classes)
+    second = to_evidence(other, caller="compare", normalize=normalize and calibrator is None)
+    seen = None if calibrator is None else known_rows(fitted, rows)
+    _same_classes(first, second)
+    first, second = (one.read_weights(weight_kind) for one in (first, second))
+    done = compare_evidence(first, second, injective=injective, groups=groups, **settings)
+    need_bins(n_bins, done.results, done.task, "compare")
+    return judged_in_sample(done, seen)
+
+
+def _keeps_all(calibrator: Any) -> bool:
+    return declares(calibrator, "injective")
+
+
+def _same_classes(first: Any, second: Any) -> None:
+    if first.n_classes != second.n_classes:
+        raise input_error(
+            "after",
+            "compare",
+            f"have the {first.n_classes} classes of before",
+            f"{second.n_classes}",
+            "compare forecasts of the same problem",
+        )
+
+
+def _compare_sources(
+    first: Any, second: Any, calibrator: Any, how: Reading, groups: Any, settings: dict[str, Any]
+) -> Comparison:
+    if (second is None) == (calibrator is None):
+        raise input_error(
+            "before", "compare", "be a second file or frame, or a calibrator instead", "neither or both", "give one"
+        )
+    for data in (first, second):
+        if is_lazy(data):
+            raise FileError("A lazy frame has no order of rows to pair", hint="collect it first, or name files")
+        if is_path(data) and summary_files(data) is not None:
+            raise FileError(
+                f"{data} keeps no rows, and compare pairs rows", hint="name the files it was made of, or evaluate both"
+            )
+    rows, files = open_all_rows(first, how)
+    evidence = to_evidence(rows, caller="compare", normalize=how.normalize)
+    clusters = None if groups is None else column_of(rows, groups, "groups")
+    if calibrator is not None:
+        fitted = load(calibrator) if is_path(calibrator) else calibrator
+        other = _recalibrated(fitted, rows, how)
+        injective, seen = _keeps_all(fitted), known_rows(fitted, rows)
+    else:
+        known = replace(how, labels_needed=False, known_classes=rows.classes)
+        found, others = open_all_rows(second, known)
+        check_files(files, others)
+        other, injective = _aligned(found, rows), False
+        seen = find_mark(second) or find_mark(first)
+        _same_rows(rows, other, first, second)
+    if other.kind != rows.kind:
+        raise input_error("before", "compare", f"hold {_WORDS[rows.kind]} like the first", _WORDS[other.kind], "check")
+    after = to_evidence(
+        replace(other, truth=rows.truth, weights=rows.weights, classes=rows.classes),
+        caller="compare",
+        normalize=how.normalize and calibrator is None,
+    )
+    _same_classes(evidence, after)
+    evidence, after = (one.read_weights(how.weight_kind) for one in (evidence, after))
+    done = compare_evidence(evidence, after, injective=injective, groups=clusters, **settings)
+    return judged_in_sample(done, seen)
+
+
+_WORDS = {"vectors": "class probabilities", "pairs": "top-label pairs", "regression": "means and variances"}
+
+
+def _recalibrated(fitted: Any, rows: Predictions, how: Reading) -> Predictions:
+    if is_regression(fitted):
+        if rows.kind != "regression":
+            raise input_error("calibrator", "compare", "map class probabilities", "one of variances", "use another")
+        mean, variance = fitted.predict(rows.scores, rows.variance)
+        return replace(rows, scores=mean, variance=variance)
+    ordered = len(how.layout.patterns) > 1
+    q, _ = calibrated_rows(fitted, rows, normalize=how.normalize, ordered=ordered)
+    return replace(rows, scores=q[:, 1] if rows.kind == "pairs" else q, space="proba")
+
+
+def _aligned(other: Predictions, rows: Predictions) -> Predictions:
+    """Return the second forecast with its classes in the order of the first; names that do not match are refused."""
+    if other.classes is None or rows.classes is None or other.classes == rows.classes:
+        return other
+    mine, others = (list(map(str, names)) for names in (rows.classes, other.classes))
+    if set(mine) != set(others):
+        shown = [listed(names, 12) for names in (mine, others)]
+        raise input_error("after", "compare", f"have the classes {shown[0]}", shown[1], "compare one problem")
+    order = [others.index(name) for name in mine]
+    if other.scores.ndim < 2:
+        flipped = other.scores if order == [0, 1] else -other.scores if other.space == "logit" else 1 - other.scores
+        return replace(other, scores=flipped, classes=rows.classes)
+    return replace(other, scores=other.scores[:, order], classes=rows.classes)
+
+
+def _same_rows(rows: Predictions, other: Predictions, first: Any, second: Any) -> None:
+    a, b = (data if is_path(data) else word for data, word in ((first, "the first"), (second, "the second")))
+    if other.n != rows.n:
+        raise FileError(f"{a} has {rows.n} rows and {b} {other.n}", hint="compare the same rows")
+    if other.truth is not None and rows.truth is not None and not np.array_equal(other.truth, rows.truth):
+        row = int(np.flatnonzero(np.asarray(other.truth != rows.truth))[0])
+        raise FileError(f"the labels of {a} and {b} differ at row {row}", hint="put the rows in one order")

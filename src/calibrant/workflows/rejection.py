@@ -1,0 +1,41 @@
+"""How many rows may be left out: the share that a caller allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.errors import FileError, input_error
+
+__all__ = ["check_rejected_share", "share_of"]
+
+
+def share_of(given: float | str, caller: str) -> float:
+    """Return a share from a number or a percentage.
+
+    Examples
+    --------
+    >>> share_of("1%", "evaluate"), share_of(0.01, "evaluate")
+    (0.01, 0.01)
+    """
+    text = str(given).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise input_error("max_rejected", caller, "lie between 0 and 1, or 0% and 100%", repr(given), "write 1%")
+    return share
+
+
+def check_rejected_share(rejected: Mapping[str, int], n: int, how: Any) -> None:
+    """Refuse data of which more rows were left out than the caller allows."""
+    if how.max_rejected is None:
+        return
+    most, out = share_of(how.max_rejected, how.caller), sum(rejected.values())
+    if out > most * (out + n):
+        listed = ", ".join(f"{rows} {reason}" for reason, rows in rejected.items() if rows)
+        raise FileError(
+            f"{out} of {out + n} rows cannot be used ({listed}), more than {100 * most:g}%",
+            hint="repair the rows, or raise {max_rejected}",
+        )

@@ -1,0 +1,172 @@
+"""`summarize`: predictions of any size into one small file, and `merge`: such files into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from calibrant._typing import ArrayLike, Space
+from calibrant.core.results import Record
+from calibrant.core.text import count
+from calibrant.errors import input_error
+from calibrant.io.paths import is_path
+from calibrant.summary.files import SUFFIX, load_summaries
+from calibrant.summary.slices import Slices
+from calibrant.summary.summary import Summary
+from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
+
+__all__ = ["Summarized", "merge", "summarize"]
+
+
+@dataclass(frozen=True)
+class Summarized(Record):
+    """What was summarized and where it was written; `str()` is the terminal text."""
+
+    slices: Slices
+    output: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form."""
+        whole = self.slices.whole
+        return {
+            "schema": 1,
+            "output": self.output,
+            "n": whole.n,
+            "n_classes": whole.n_classes,
+            "classes": None if whole.classes is None else list(whole.classes),
+            "by": list(self.slices.by),
+            "slices": len(self.slices.parts),
+            "checksum": whole.checksum(),
+            "rejected": dict(whole.rejected),
+            "skipped_files": list(whole.skipped),
+        }
+
+    def __str__(self) -> str:
+        parts = f" in {len(self.slices.parts)} slices" if self.slices.by else ""
+        text = f"{count(self.slices.whole.n)} predictions{parts}"
+        return text if self.output is None else f"{text} written to {self.output}"
+
+
+def summarize(
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    by: str | Sequence[str] | None = None,
+    n_bins: Iterable[int] = (),
+    space: Space | None = None,
+    normalize: bool = False,
+    proba: str | Sequence[str] | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    part: str | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    strict: bool = False,
+    skip_bad_files: bool = False,
+    max_rejected: float | str | None = None,
+    y_proba: ArrayLike | None = None,
+    input_format: str | None = None,
+    positive: Any = None,
+    percent: bool = False,
+    confidence: str | None = None,
+    correct: str | None = None,
+) -> Summarized:
+    """Return predictions as cells and sums, and write them to a file that every command takes.
+
+    Parameters
+    ----------
+    data : path, pattern, directory, table, frame, summary file or array-like
+        The predictions; labels next to `y_proba`. Several summary files are merged.
+    output : path, optional
+        Where to write, ending in ``.calsum``; the file appears whole or not at all.
+    by : str or sequence of str, optional
+        Columns whose combinations are summarized each, on the coarse grid.
+    n_bins : iterable of int, default ()
+        Further numbers of bins to keep, for those that do not divide the grid (such as 7 or 18).
+    space, normalize, proba, label, weight, part, engine, master, strict, skip_bad_files, max_rejected, y_proba,
+    input_format, positive, percent, confidence, correct
+        As in `calibrant.evaluate`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> done = summarize(pl.LazyFrame({"score": [0.9, 0.2], "label": [1, 0], "site": ["a", "b"]}), by="site")
+    >>> done.slices.whole.n, sorted(done.slices.parts)
+    (2, [('a',), ('b',)])
+    """
+    how = Reading.of("summarize", locals())
+    _check_output(output, "summarize")
+    names = names_of(by, "summarize")
+    stored = load_summaries(data)
+    if stored is not None:
+        every = ("space", "normalize", "proba", "label", "weight", "engine", "master", "strict", "input_format")
+        more = ("part", "skip_bad_files", "max_rejected", "positive", "percent", "confidence", "correct")
+        how.refuse((*every, *more), "for summary files")
+        found = stored.regrouped(names) if names else stored
+    elif y_proba is not None or (hasattr(data, "null_draws") or hasattr(data, "sorted_parts")):
+        opened = open_data(data, y_proba, how)
+        held = opened.cells or opened.evidence
+        found = (
+            held if isinstance(held, Slices) else Slices(held if isinstance(held, Summary) else _of_rows(held, n_bins))
+        )
+    elif is_path(data) and (Path(data).suffix in (".npz", ".npy") or input_format is not None or str(data) == "-"):
+        opened = open_data(data, None, how, by=names or None)
+        parts = {key: _of_rows(rows, n_bins, coarse=True) for key, rows in opened.parts.items()}
+        found = Slices(_of_rows(opened.evidence, n_bins), opened.by, parts)
+    else:
+        found = summarize_data(data, how, by=names, n_bins=tuple(n_bins))
+    if output is not None:
+        found.save(output)
+    return Summarized(found, None if output is None else str(output))
+
+
+def _of_rows(evidence: Any, n_bins: Iterable[int], *, coarse: bool = False) -> Summary:
+    if evidence.task == "regression":
+        raise input_error("data", "summarize", "hold class probabilities", "means and variances", "keep their rows")
+    pairs = evidence.task == "pairs"
+    shape: dict[str, Any] = {"pairs": pairs, "classes": evidence.classes, "coarse": coarse, "n_bins": tuple(n_bins)}
+    return Summary(None if pairs else evidence.n_classes, **shape).add(evidence)
+
+
+def merge(files: Sequence[str | Path], output: str | Path | None = None) -> Summarized:
+    """Return summary files as one: rows add up, slices of the same values too; classes meet by name.
+
+    Parameters
+    ----------
+    files : sequence of paths or patterns
+        Written by `summarize`, with the same slices.
+    output : path, optional
+        Where to write, ending in ``.calsum``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> folder = tempfile.mkdtemp()
+    >>> for day in "ab":
+    ...     _ = summarize(pl.LazyFrame({"score": [0.9, 0.2], "label": [1, 0]}), f"{folder}/{day}.calsum")
+    >>> merge([f"{folder}/*.calsum"]).slices.whole.n
+    4
+    """
+    _check_output(output, "merge")
+    held = [load_summaries(name) for name in files]
+    for name, one in zip(files, held, strict=True):
+        if one is None:
+            raise input_error(
+                "files", "merge", f"be summary files ({SUFFIX})", str(name), "calibrant summarize makes them"
+            )
+    if not held:
+        raise input_error("files", "merge", "name at least one file", "none", "name some")
+    found = reduce(add, [one for one in held if one is not None])
+    if output is not None:
+        found.save(output)
+    return Summarized(found, None if output is None else str(output))
+
+
+def _check_output(output: str | Path | None, caller: str) -> None:
+    if output is not None and Path(output).suffix != SUFFIX:
+        raise input_error("output", caller, f"end in {SUFFIX}", str(output), f"name it day{SUFFIX}")

@@ -1,0 +1,54 @@
+"""Columns meet classes by name: in a frame given to a calibrator, and in a report."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calibrant
+from calibrant.calibrators import VectorScaling
+from calibrant.core.inputs import check_forecast
+from calibrant.errors import InputError
+from calibrant.reporting.recalibration import apply_named
+from helpers import where_installed
+
+NAMES = ["ant", "bee", "cat"]
+
+
+@pytest.fixture
+def fitted():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([4.0, 2.0, 1.0], 400)
+    labels = np.array(NAMES)[[rng.choice(3, p=row) for row in p**1.5 / (p**1.5).sum(axis=1, keepdims=True)]]
+    return VectorScaling(classes=NAMES).fit(p, labels), p, labels
+
+
+@pytest.mark.parametrize("stem", ["", "p_", "prob_"])
+@pytest.mark.parametrize("kind", where_installed(["polars", "pandas", "pyarrow"]))
+def test_a_frame_in_another_order(fitted, stem, kind):
+    calibrator, p, _ = fitted
+    plain = calibrator.predict_proba(p)
+    mirrored = pl.DataFrame({f"{stem}{name}": p[:, k] for k, name in reversed(list(enumerate(NAMES)))})
+    frame = mirrored if kind == "polars" else mirrored.to_pandas() if kind == "pandas" else mirrored.to_arrow()
+    assert not np.allclose(calibrator.predict_proba(p[:, ::-1])[:, ::-1], plain, atol=1e-3)
+    np.testing.assert_array_equal(calibrator.predict_proba(frame)[:, ::-1], plain)
+
+
+def test_other_names(fitted):
+    calibrator, p, _ = fitted
+    with pytest.raises(InputError, match="have the classes ant, bee, cat; got x, y, z"):
+        calibrator.predict_proba(pl.DataFrame(p, schema=["x", "y", "z"]))
+    with pytest.raises(InputError, match="have the classes ant, bee, cat; got ant, bee, dog"):
+        calibrator.predict_proba(pl.DataFrame(p, schema=["ant", "bee", "dog"]))
+
+
+def test_report_applies_by_name(fitted):
+    calibrator, p, labels = fitted
+    plain = check_forecast(labels, p, caller="report", classes=NAMES)
+    mirrored = check_forecast(labels, p[:, ::-1], caller="report", classes=NAMES[::-1])
+    after = [apply_named(forecast, calibrator)[0].proba() for forecast in (plain, mirrored)]
+    np.testing.assert_allclose(after[0], after[1][:, ::-1])
+    columns = {"p_ant": p[:, 0], "p_bee": p[:, 1], "p_dog": p[:, 2], "label": np.where(labels == "cat", "dog", labels)}
+    with pytest.raises(InputError, match="have the classes ant, bee, cat; got ant, bee, dog"):
+        calibrant.report(pl.DataFrame(columns), calibrator=calibrator, n_resamples=20)

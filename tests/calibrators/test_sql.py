@@ -1,0 +1,125 @@
+"""A map as SQL: the same probabilities as `predict_proba`, NULL for a row that cannot be used, on DuckDB."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calibrant.calibrators as methods
+from calibrant.calibrators._sql import DIALECTS
+from calibrant.errors import InputError
+
+duckdb = pytest.importorskip("duckdb", reason="DuckDB is absent (extra: engines)")
+pytest.importorskip("pyarrow", reason="PyArrow is absent (extra: engines)")
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")
+N = 200
+#: Every method whose map is arithmetic or a lookup.
+WRITTEN = [
+    "Identity", "TemperatureScaling", "EnsembleTemperatureScaling", "VectorScaling", "MatrixScaling", "PlattScaling",
+    "StructuredMatrixScaling", "DirichletCalibration", "BetaCalibration", "HistogramBinning", "ScalingBinning",
+    "IsotonicOneVsRest", "IsotonicMulticlass", "OrderPreserving", "Compose",
+]  # fmt: skip
+REFUSED = ["BayesianBinning", "VennAbers", "SplineCalibration", "GaussianProcessCalibration"]
+
+
+def predictions(space, k, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(N, k)) * 2
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) > rng.random((N, 1))).argmax(axis=1)
+    x = z if space == "logit" else p
+    if space == "proba":
+        x[:k] = np.eye(k)
+    return x, y
+
+
+def hostile(x, names, space):
+    """The scores as a table whose rows 7 to 10 cannot be used."""
+    bad = {7: None, 8: float("nan"), 9: float("inf"), 10: -0.5 if space == "proba" else float("-inf")}
+    first = [bad.get(i, value) for i, value in enumerate(x[:, 0].tolist())]
+    columns = {name: x[:, i] for i, name in enumerate(names)} | {names[0]: first, "id": range(len(x))}
+    return pl.DataFrame(columns, strict=False)
+
+
+def compare(out, fitted, x, names):
+    got = out.select(names).to_numpy().astype(float)
+    good = np.ones(len(x), bool)
+    good[7:11] = False
+    assert out.select(pl.col(names).is_null().sum()).row(0) == (4,) * len(names)
+    np.testing.assert_allclose(got[good], fitted.predict_proba(x[good])[:, -len(names) :], atol=1e-12)
+
+
+def run(query, **tables):
+    connection = duckdb.connect()
+    for name, frame in tables.items():
+        connection.register(name, frame.to_arrow())
+    return connection.sql(query).order("id").pl()
+
+
+@pytest.mark.parametrize(("space", "k"), [("proba", 3), ("logit", 2)])
+@pytest.mark.parametrize("method", WRITTEN)
+def test_duckdb_gives_the_same_probabilities(tmp_path, method, space, k):
+    x, y = predictions(space, k)
+    fitted = getattr(methods, method)(space=space).fit(x, y)
+    prefix = "p" if space == "proba" else "logit"
+    hostile(x, [f"{prefix}_{i}" for i in range(k)], space).write_parquet(tmp_path / "x.parquet")
+    query = fitted.to_sql("duckdb", table=f"'{tmp_path / 'x.parquet'}'", keep=["id"])
+    compare(run(query), fitted, x, [f"p_{i}" for i in range(k)])
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_other_maps_are_refused_by_name(method):
+    x, y = predictions("proba", 3)
+    with pytest.raises(InputError, match=method):
+        getattr(methods, method)().fit(x, y).to_sql()
+
+
+@pytest.mark.parametrize("space", ["proba", "logit"])
+def test_one_score_of_two_classes_and_names_of_ones_own(space):
+    x, y = predictions("proba", 2)
+    fitted = methods.TemperatureScaling(classes=["no", "yes"]).fit(x, np.array(["no", "yes"])[y])
+    names = ["p_no", "p_yes"]
+    raw = x if space == "proba" else np.log(np.maximum(x, 1e-9))
+    odd = ['a."b', "`c d"]
+    frame = hostile(raw, odd, space)
+    query = fitted.to_sql(table="frame", columns=odd, keep=["id"], space=space)
+    shown = odd if space == "proba" else names
+    want = x if space == "proba" else np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    compare(run(query, frame=frame), fitted, want, shown)
+    score = raw[:, 1:] if space == "proba" else (raw[:, 1] - raw[:, 0])[:, None]
+    frame = hostile(score, ["score"], space)
+    query = fitted.to_sql(table="frame", columns=["score"], keep=["id"], space=space)
+    out = run(query, frame=frame)
+    compare(out, fitted, want, ["score"] if space == "proba" else ["p_yes"])
+
+
+def test_what_is_asked_wrongly_is_refused():
+    x, y = predictions("proba", 3)
+    fitted = methods.TemperatureScaling().fit(x, y)
+    with pytest.raises(InputError, match="dialect of to_sql must"):
+        fitted.to_sql("oracle")
+    with pytest.raises(InputError, match="columns of to_sql must name 3 columns"):
+        fitted.to_sql(columns=["a"])
+    on_logits = methods.TemperatureScaling(space="logit").fit(np.log(x + 1e-9), y)
+    with pytest.raises(InputError, match="hold logits"):
+        on_logits.to_sql(space="proba")
+
+
+def test_a_map_too_long_is_refused(monkeypatch):
+    x, y = predictions("proba", 3)
+    monkeypatch.setattr("calibrant.calibrators._sql.LONGEST", 100)
+    with pytest.raises(InputError, match="fits into 100 characters"):
+        methods.TemperatureScaling().fit(x, y).to_sql()
+
+
+def test_dialects_differ_in_names_and_types_alone():
+    x, y = predictions("proba", 3)
+    fitted = methods.TemperatureScaling().fit(x, y)
+    texts = {name: fitted.to_sql(name) for name in DIALECTS}
+    assert "CAST(`p_0` AS FLOAT64)" in texts["bigquery"]
+    assert 'CAST("p_0" AS DOUBLE)' in texts["snowflake"]
+    plain = {
+        text.replace("`", '"').replace("FLOAT64", "DOUBLE").replace("'inf'", "'Infinity'") for text in texts.values()
+    }
+    assert len(plain) == 1

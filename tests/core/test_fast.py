@@ -1,0 +1,135 @@
+"""Compiled kernels give the numbers of NumPy, refuse what NumPy refuses, and stay away where they do not pay."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from calibrant import metrics
+from calibrant.core import fast
+from calibrant.core.declare import declared
+from calibrant.errors import InputError
+
+pytest.importorskip("numba", reason="numba is absent (extra: fast)")
+
+#: More rows than one chunk, so that every kernel is asked for.
+N = 120_000
+#: Metrics that need all pairs of rows are tried on fewer.
+SQUARE = {"skce": 2_000, "ce-kde": 300}
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.full(5, 0.4), N)
+    p[:2000] = np.round(p[:2000] / p[:2000].sum(axis=1, keepdims=True), 1)
+    p[:2000] = np.where(np.abs(p[:2000].sum(axis=1, keepdims=True) - 1) < 1e-9, p[:2000], np.eye(5)[1])
+    y = (p.cumsum(axis=1) > rng.random((N, 1))).argmax(axis=1)
+    return y, p
+
+
+def both(monkeypatch: pytest.MonkeyPatch, call):
+    monkeypatch.setenv("CALIBRANT_FAST", "0")
+    plain = call()
+    monkeypatch.setenv("CALIBRANT_FAST", "1")
+    return plain, call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [metric.name for metric in declared()])
+def test_values_agree_to_the_last_bits(monkeypatch, rows, name, dtype):
+    y, p = rows
+    n = SQUARE.get(name, N)
+    metric = getattr(metrics, name.replace("-", "_"))
+    plain, quick = both(monkeypatch, lambda: metric(y[:n], p[:n].astype(dtype)))
+    assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["ece", "ks", "smece", "kde", "mmce"])
+def test_one_column_agrees(monkeypatch, rows, name):
+    y, p = rows
+    metric = getattr(metrics, name)
+    plain, quick = both(monkeypatch, lambda: metric(y == 1, p[:, 1], view="class-1"))
+    assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
+
+
+def test_the_kernels_are_used(monkeypatch, rows):
+    """The agreement above would hold without any kernel: a broken one must be seen."""
+    y, p = rows
+    asked = []
+    real = fast._compiled
+
+    def note(name):
+        asked.append(name)
+        return real(name)
+
+    monkeypatch.setenv("CALIBRANT_FAST", "1")
+    monkeypatch.setattr(fast, "_compiled", note)
+    for name in ("ece", "sce", "ks", "smece"):
+        getattr(metrics, name)(y, p)
+    metrics.skce(y[:500], p[:500])
+    assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
+    assert all(real(name) is not None for name in asked)
+
+
+@pytest.mark.parametrize("name", ["ece", "sce", "ks", "smece", "kde", "skce"])
+@pytest.mark.parametrize("form", ["read-only", "by columns", "every second row", "backwards"])
+def test_arrays_of_any_layout(monkeypatch, rows, name, form):
+    y, p = rows
+    n = 1000 if name == "skce" else N
+    y, p = y[:n].copy(), p[:n].copy()
+    if form == "by columns":
+        p = np.asfortranarray(p)
+    elif form == "every second row":
+        y, p = np.repeat(y, 2)[::2], np.repeat(p, 2, axis=0)[::2]
+    elif form == "backwards":
+        y, p = y[::-1], p[::-1]
+    p.flags.writeable = y.flags.writeable = form != "read-only"
+    metric = getattr(metrics, name)
+    plain, quick = both(monkeypatch, lambda: metric(y, p))
+    assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf])
+def test_bad_rows_are_refused_alike(monkeypatch, rows, bad):
+    y, p = rows
+    broken = p.copy()
+    broken[N - 7, 2] = bad
+
+    def call():
+        with pytest.raises(InputError) as caught:
+            metrics.ece(y, broken)
+        return str(caught.value)
+
+    plain, quick = both(monkeypatch, call)
+    assert plain == quick
+
+
+def test_negative_zero_and_rounding_beyond_one_are_read_alike(monkeypatch, rows):
+    y, p = rows
+    odd = p.copy()
+    odd[5] = [1 + 1e-9, -0.0, -1e-9, 0, 0]
+    plain, quick = both(monkeypatch, lambda: (metrics.ece(y, odd), metrics.ks(y, odd), metrics.sce(y, odd)))
+    assert plain == pytest.approx(quick, rel=1e-12)
+
+
+def test_small_work_never_loads_numba():
+    code = (
+        "import sys, numpy as np, calibrant.metrics as m\n"
+        "p = np.random.default_rng(0).dirichlet(np.ones(3), 1000)\n"
+        "m.ece(p.argmax(axis=1), p); m.ks(p.argmax(axis=1), p)\n"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_numba_numpy_does_the_work(monkeypatch, rows):
+    y, p = rows
+    monkeypatch.setenv("CALIBRANT_FAST", "0")
+    plain = metrics.ece(y, p)
+    monkeypatch.setenv("CALIBRANT_FAST", "1")
+    monkeypatch.setattr(fast, "_compiled", lambda name: None)
+    assert metrics.ece(y, p) == plain

@@ -1,0 +1,149 @@
+"""One store, many models: one false-alarm rate for all, retries that change nothing, backfill, numbers for alerts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import cli
+from calibrant.errors import InputError
+from calibrant.monitoring.family import share_of
+
+MODELS = ("a", 'b "x"', "c")
+
+
+def night(seed=0, n=300, broken=(), models=MODELS, classes=2, day=None):
+    rng = np.random.default_rng(seed)
+    frames = []
+    for model in models:
+        p = rng.dirichlet(np.ones(classes), n)
+        truth = p if model not in broken else p[:, ::-1]
+        y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+        columns = {f"p_{k}": p[:, k] for k in range(classes)} | {"label": y, "model": [model] * n}
+        frames.append(pl.DataFrame(columns if day is None else columns | {"day": [day] * n}))
+    return pl.concat(frames)
+
+
+def content(store):
+    return {path.relative_to(store): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def test_rates_of_models_add_to_that_of_the_store():
+    assert sum(share_of(0.05, place) for place in range(1, 10_000)) == pytest.approx(0.05, rel=1e-3)
+    assert all(share_of(0.05, place) > share_of(0.05, place + 1) for place in range(1, 50))
+
+
+def test_a_broken_model_is_named_and_the_others_are_not(tmp_path):
+    for day in range(1, 5):
+        report = calibrant.monitor(
+            tmp_path / "s", night(day, broken=("c",) if day > 2 else ()), name=f"2026-11-0{day}", by="model"
+        )
+    assert report.alarm
+    assert [model.alarm for model in report.models] == [False, False, True]
+    assert [alarm["by"] for alarm in report.alarms] == [{"model": "c"}]
+    limits = [model.log_threshold for model in report.models]
+    assert limits == pytest.approx([math.log(1 / share_of(0.01, place)) for place in (1, 2, 3)])
+    assert "3 models by model" in str(report)
+    assert "model=c: ALARM since 2026-11-0" in str(report)
+    again = calibrant.monitor(tmp_path / "s")  # the store knows its columns
+    assert (again.name, again.alarms) == (report.name, report.alarms)
+
+
+def test_retries_change_nothing_and_a_refused_night_writes_nothing(tmp_path):
+    store = tmp_path / "s"
+    for day in ("2026-11-01", "2026-11-02"):
+        calibrant.monitor(store, night(int(day[-1])), name=day, by="model")
+    before = content(store)
+    for _ in range(3):
+        calibrant.monitor(store, night(2), name="2026-11-02", by="model")
+    assert content(store) == before
+    with pytest.raises(InputError, match="have the classes of the store"):
+        calibrant.monitor(store, night(3, classes=3), name="2026-11-03", by="model")
+    with pytest.raises(InputError, match="which the store holds with other predictions"):
+        calibrant.monitor(store, night(9), name="2026-11-02", by="model")
+    with pytest.raises(InputError, match="by of monitor must stay"):
+        calibrant.monitor(store, night(3).with_columns(site=pl.lit("x")), name="2026-11-03", by="site")
+    assert content(store) == before
+    calibrant.monitor(store, night(9), name="2026-11-02", by="model", replace=True)
+    assert content(store) != before
+
+
+def test_a_model_that_comes_later_leaves_the_others_as_they_were(tmp_path):
+    calibrant.monitor(tmp_path / "s", night(1), name="2026-11-01", by="model")
+    report = calibrant.monitor(tmp_path / "s", night(2, models=("0new", "a")), name="2026-11-02", by="model")
+    assert [model.by["model"] for model in report.models] == ["0new", "a", 'b "x"', "c"]
+    assert report.models[0].log_threshold == pytest.approx(math.log(1 / share_of(0.01, 4)))
+    assert report.absent == ({"model": 'b "x"'}, {"model": "c"})
+    assert report.n == 600
+
+
+def test_backfill_is_the_same_as_night_by_night(tmp_path):
+    days = [dt.date(2026, 11, day) for day in (9, 10, 11)]
+    frames = [night(day.day, day=day) for day in days]
+    pl.concat(frames[::-1]).write_parquet(tmp_path / "all.parquet")
+    at_once = calibrant.monitor(tmp_path / "one", tmp_path / "all.parquet", by="model", days="day")
+    for day, frame in zip(days, frames, strict=True):
+        in_turn = calibrant.monitor(tmp_path / "two", frame, name=str(day), by="model")
+    for one, two in zip(at_once.models, in_turn.models, strict=True):
+        for mine, yours in zip(one.history, two.history, strict=True):
+            numbers = {key: value for key, value in yours.items() if isinstance(value, float)}
+            assert mine == yours | {key: pytest.approx(value, abs=1e-9) for key, value in numbers.items()}
+    assert [m.window.ks_pvalue for m in at_once.models] == [m.window.ks_pvalue for m in in_turn.models]
+    before = content(tmp_path / "one")
+    calibrant.monitor(tmp_path / "one", tmp_path / "all.parquet", by="model", days="day")
+    assert content(tmp_path / "one") == before
+    with pytest.raises(InputError, match="days of monitor must come with"):
+        calibrant.monitor(tmp_path / "three", tmp_path / "all.parquet", days="day")
+    with pytest.raises(InputError, match="days of monitor must be another column"):
+        calibrant.monitor(tmp_path / "one", tmp_path / "all.parquet", by="model", days="model")
+    with pytest.raises(InputError, match="name of monitor must be left out"):
+        calibrant.monitor(tmp_path / "one", tmp_path / "all.parquet", by="model", days="day", name="x")
+
+
+def test_a_model_without_a_usable_row_raises_an_alarm(tmp_path):
+    calibrant.monitor(tmp_path / "s", night(1), name="2026-11-01", by="model")
+    bad = night(2).with_columns(pl.when(pl.col("model") == "a").then(None).otherwise(pl.col("p_0")).alias("p_0"))
+    report = calibrant.monitor(tmp_path / "s", bad, name="2026-11-02", by="model")
+    assert [(alarm["kind"], alarm["by"]["model"], alarm["value"]) for alarm in report.alarms] == [
+        ("rejected", "a", 1.0)
+    ]
+
+
+SAMPLE = re.compile(r'^[a-z_]+(\{([a-z_]+="(\\.|[^"\\\n])*",?)+\})? -?[0-9.e+-]+$')
+
+
+def test_the_command_line_gives_numbers_for_alerts(tmp_path):
+    night(1, broken=("c",), n=2000).write_parquet(tmp_path / "2026-11-01.parquet")
+    line = ["monitor", str(tmp_path / "s"), str(tmp_path / "2026-11-01.parquet"), "--by", "model", "--json"]
+    done = CliRunner().invoke(cli, [*line, "--openmetrics", str(tmp_path / "state.prom")])
+    assert done.exit_code == 3, done.output
+    document = json.loads(done.stdout)
+    keys = {"schema", "name", "n", "by", "alarm", "false_alarm_rate", "models", "alarms", "absent", "notes"}
+    assert set(document) == keys
+    assert set(document["alarms"][0]) == {"kind", "since", "value", "limit", "text", "by"}
+    assert document["models"][0]["by"] == {"model": "a"}
+    text = (tmp_path / "state.prom").read_text(encoding="utf-8")
+    assert text.endswith("# EOF\n")
+    samples = [row for row in text.splitlines() if not row.startswith("#")]
+    assert all(SAMPLE.match(row) for row in samples)
+    assert 'calibrant_alarm{model="c",kind="calibration"} 1' in samples
+    assert 'calibrant_alarm{model="b \\"x\\"",kind="calibration"} 0' in samples
+    assert 'calibrant_rows{model="a"} 2000' in samples
+    refused = CliRunner().invoke(cli, [*line[:3], "--by", "model", "--report", str(tmp_path / "page.html")])
+    assert isinstance(refused.exception, InputError)
+    assert "--report must be left out" in str(refused.exception)
+
+
+def test_one_model_speaks_openmetrics_too(tmp_path):
+    report = calibrant.monitor(tmp_path / "s", night(1, models=("a",)), name="2026-11-01")
+    text = report.to_openmetrics()
+    assert "calibrant_rows 300" in text
+    assert 'calibrant_metric{metric="ece"} ' in text

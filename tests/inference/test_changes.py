@@ -1,0 +1,109 @@
+"""Changes between two forecasts: the p-value and the interval are one distribution, and both are honest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import binomtest
+
+from calibrant.inference import compare
+from calibrant.inference.changes import accuracy_change, exact_mcnemar, tango
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (1, 0), (5, 0), (6, 0), (3, 4), (9, 2), (40, 25)])
+def test_mcnemar_is_the_binomial_test(gained, lost):
+    expected = binomtest(gained, gained + lost, 0.5).pvalue if gained + lost else 1.0
+    assert exact_mcnemar(gained, lost) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("gained", "lost", "n"), [(12, 2, 50), (2, 12, 50), (1, 0, 54), (20, 20, 60)])
+def test_tango_inverts_the_score_test(gained, lost, n):
+    """At both ends the score statistic, with the likelihood maximized numerically, is the normal quantile."""
+    from scipy.optimize import minimize_scalar
+
+    for end, sign in zip(tango(gained, lost, n, 0.95), (1, -1), strict=True):
+
+        def loss(share, end=end):  # P(lost) = share, P(gained) = share + end
+            parts = [(gained, share + end), (lost, share), (n - gained - lost, 1 - 2 * share - end)]
+            return -sum(count * np.log(p) for count, p in parts if count)
+
+        share = minimize_scalar(loss, bounds=(max(0, -end) + 1e-9, (1 - end) / 2 - 1e-9), method="bounded").x
+        z = (gained - lost - n * end) / np.sqrt(n * (2 * share + end - end**2))
+        assert z == pytest.approx(sign * 1.959964, abs=2e-3)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_accuracy_never_contradicts_itself(level):
+    for gained in range(12):
+        for lost in range(12):
+            span, pvalue = accuracy_change(gained, lost, 60, 60.0, level)
+            assert (span.low <= 0 <= span.high) == (pvalue > 1 - level), (gained, lost)
+            assert span.low <= span.value <= span.high
+
+
+def rows(n: int, slope: float, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    odds = 1.5 * rng.standard_normal(n)
+    return (rng.random(n) < expit(slope * odds)).astype(int), expit(odds)
+
+
+@pytest.mark.parametrize("method", ["auto", "normal"])
+def test_scores_never_contradict_themselves(method):
+    from calibrant.core.inputs import check_forecast
+    from calibrant.inference import compare_evidence
+
+    seen = set()
+    for seed in range(40):
+        y, p = rows(150, 0.75, seed)
+        first, second = (check_forecast(y, q, caller="compare") for q in (p, expit(0.75 * logit(p))))
+        for change in compare_evidence(first, second, metrics=["brier", "nll", "ks", "ece"], method=method, rng=0):
+            excluded = change.interval.low > 0 or change.interval.high < 0
+            assert excluded == (change.pvalue <= 0.05), (seed, change)
+            seen.add(excluded)
+    assert seen == {True, False}
+
+
+def test_errors_have_intervals_and_clear_changes_are_found():
+    y, p = rows(3000, 0.5)
+    found = compare(y, p, expit(0.5 * logit(p)), metrics=["ece", "ks", "mmce", "tce", "cwce", "mce"])
+    for name in ("ece", "ks", "mmce", "tce"):
+        assert found[name].interval.low > 0
+        assert found[name].pvalue < 0.01
+    assert found["mce"].interval is None
+
+
+def test_few_clusters_give_a_dash_and_the_reason():
+    y, p = rows(300, 0.8)
+    q = expit(0.8 * logit(p))
+    few = compare(y, p, q, groups=np.arange(300) % 9)
+    assert all(change.interval is None and change.pvalue is None for change in few)
+    assert "9 clusters are too few" in str(few)
+    assert few.to_dict()["notes"] == list(few.notes)
+    enough = compare(y, p, q, groups=np.arange(300) % 10)
+    assert enough["brier"].interval is not None
+    assert enough["accuracy"].interval is not None
+    assert not enough.notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("slope", "after"), [(0.6, 0.6), (0.9, 0.95), (0.7, 0.45), (0.6, 0.75)])
+def test_intervals_of_changes_cover(slope, after):
+    """Coverage of the change of every error: to calibrated, small, across the diagonal, partly repaired."""
+    from calibrant.datasets.adversarial import Draw, truth_of
+
+    def draw(n, rng):
+        odds = 1.5 * rng.standard_normal(n)
+        return Draw(expit(odds), expit(slope * odds), other=expit(after * odds))
+
+    names = ("ece", "ks", "mmce", "ece@class-1", "ks@class-1", "mmce@class-1")
+    large = draw(400_000, np.random.default_rng(1))
+    one, two = truth_of(large), truth_of(Draw(large.other, large.chance))
+    rng = np.random.default_rng(2)
+    hits = dict.fromkeys(names, 0)
+    for _ in range(200):
+        sample = draw(500, rng)
+        found = compare(sample.labels(rng), sample.forecast, sample.other, metrics=names)
+        for name in names:
+            hits[name] += found[name].interval.low - 1e-9 <= one[name] - two[name] <= found[name].interval.high + 1e-9
+    assert min(hits.values()) >= 2 * (93 - 3.7), hits

@@ -1,0 +1,150 @@
+"""Archives that unpack to gigabytes, tables of 100,000 columns and pipes that nobody writes to end soon."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import threading
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core import pipes
+from calibrant.errors import FileError
+from calibrant.io import bounds
+from calibrant.io.paths import expand
+from calibrant.io.readers import read_predictions, read_table
+from calibrant.summary.slices import Slices
+from calibrant.workflows.check import Limits
+
+
+def declare(path, size):
+    """Write a small archive of arrays whose directory declares more, as a bomb's does."""
+    np.savez_compressed(path, probs=np.full(1000, 0.5), labels=np.zeros(1000, int))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02") + 24
+    data[at : at + 4] = size.to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+
+
+def test_an_archive_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    declare(path, 2**32 - 2)
+    monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("it was opened"))
+    monkeypatch.setattr(bounds, "_DEFAULT", 3.0)
+    with pytest.raises(FileError, match=r"unpacks to more than 3 GiB.*CALIBRANT_UNPACKED_GIB=64") as caught:
+        read_predictions(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_limit_can_be_raised_and_must_be_a_number(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, probs=np.full(100_000, 0.5), labels=np.arange(100_000) % 2)
+    assert len(read_predictions(path).scores) == 100_000
+    monkeypatch.setenv(bounds.LIMIT, "0.001")
+    with pytest.raises(FileError, match="unpacks to more"):
+        read_predictions(path)
+    monkeypatch.setenv(bounds.LIMIT, "1")
+    assert len(read_predictions(path).scores) == 100_000
+    for wrong in ("x", "-1", "nan", "inf"):
+        monkeypatch.setenv(bounds.LIMIT, wrong)
+        with pytest.raises(FileError, match="number of GiB"):
+            read_predictions(path)
+
+
+@pytest.mark.parametrize(("module", "suffix"), [(gzip, "gz"), (bz2, "bz2"), (lzma, "xz")])
+def test_compressed_text_stops_at_the_limit(tmp_path, monkeypatch, module, suffix):
+    path = tmp_path / f"a.csv.{suffix}"
+    path.write_bytes(module.compress(b"score,label\n" + b"0.5,1\n0.4,0\n" * 50_000))
+    assert read_table(path).height == 100_000
+    monkeypatch.setenv(bounds.LIMIT, "0.0001")
+    with pytest.raises(FileError, match="unpacks to more"):
+        read_table(path)
+
+
+def test_zstandard_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv.zst"
+    text = b"score,label\n" + b"0.5,1\n0.4,0\n" * 5
+    blocks = (len(text) << 3).to_bytes(3, "little") + text  # as it is
+    for last in (0, 1):  # then a byte, repeated 2¹⁷ times
+        blocks += ((1 << 17 << 3) | 2 | last).to_bytes(3, "little") + b"\n"
+    path.write_bytes(bytes.fromhex("28b52ffd0058") + blocks)
+    assert bounds.zstd_size(path.read_bytes()) == len(text) + 2**18
+    assert read_table(path).height >= 10
+    monkeypatch.setenv(bounds.LIMIT, "0.0001")
+    with pytest.raises(FileError, match="unpacks to more"):
+        read_table(path)
+
+
+def test_a_log_is_measured_too(tmp_path, monkeypatch):
+    path = tmp_path / "a.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1.json", " " * 500_000 + "{}")
+    monkeypatch.setenv(bounds.LIMIT, "0.0001")
+    with pytest.raises(FileError, match="unpacks to more"):
+        read_predictions(path)
+
+
+def test_many_columns_are_read_in_bounded_time(tmp_path):
+    k = 40_000
+    path = tmp_path / "wide.csv"
+    names = [f"a_long_name_of_a_column_{i}" for i in range(k)]  # a first line of more than a MB
+    lines = [",".join([*names, "score", "label"])]
+    lines += [",".join([*["0"] * k, f"0.{i}", str(i % 2)]) for i in range(1, 4)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    start = time.process_time()
+    frame = read_table(path)
+    assert time.process_time() - start < 30
+    assert frame.columns[-2:] == ["score", "label"]
+    assert frame.width == k + 2
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("this system has no named pipes")
+
+    def make(name):
+        os.mkfifo(tmp_path / name)
+        return tmp_path / name
+
+    return make
+
+
+def test_a_pipe_without_a_writer_is_refused(pipe, monkeypatch):
+    monkeypatch.setattr(pipes, "PATIENCE", 0.1)
+    with pytest.raises(FileError, match="nobody writes"):
+        read_predictions(pipe("a.csv"))
+    with pytest.raises(FileError, match="nobody writes"):
+        read_predictions(pipe("a.jsonl"))
+    for name in ("a.npz", "a.npy", "a.parquet", "a.arrow", "a.eval"):
+        with pytest.raises(FileError, match="is a pipe"):
+            read_predictions(pipe(name))
+    with pytest.raises(FileError, match="is a pipe"):
+        expand(pipe("b.csv"))
+    for read, name in ((calibrant.load, "a.json"), (Slices.load, "a.calsum"), (Limits.read, "a.toml")):
+        with pytest.raises(FileError, match="nobody writes"):
+            read(pipe(name))
+
+
+def test_a_pipe_with_a_slow_writer_is_read(pipe):
+    path = pipe("a.csv")
+
+    def write():
+        time.sleep(0.1)
+        with path.open("w", encoding="utf-8") as file:
+            time.sleep(0.1)
+            file.write("score,label\n0.9,1\n")
+            file.flush()
+            time.sleep(0.1)
+            file.write("0.2,0\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_predictions(path).scores.tolist() == [0.9, 0.2]
+    writer.join()

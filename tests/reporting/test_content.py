@@ -1,0 +1,328 @@
+"""The sections of the page: groups, gaps, decisions, words and downloads say what the library says."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.moments import wilson
+from calibrant.core.tables import Pairs, value_table
+from calibrant.reporting import words
+from calibrant.reporting.decisions import auc, decisions, thousand
+from calibrant.reporting.diagram import finding
+from calibrant.reporting.downloads import Download
+from calibrant.reporting.funnel import funnel
+from calibrant.reporting.gaps import class_sums
+from calibrant.reporting.labels import Board, Box
+from calibrant.reporting.steps import FEWEST, Group, group_edges, groups_of
+from calibrant.reporting.tracks import scale_of
+from calibrant.reporting.words import Language, share
+
+
+def rows(n: int = 4000, sharp: float = 2.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = 1.5 * rng.normal(size=(n, 4))
+    true = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (true.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    said = np.exp(sharp * z)
+    return y, said / said.sum(axis=1, keepdims=True)
+
+
+def table_of(score: np.ndarray, outcome: np.ndarray) -> Any:
+    return value_table(Pairs(score, outcome.astype(bool)))
+
+
+def test_groups_hold_every_row_and_enough_of_them() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.beta(9, 1, 5000)
+    t = rng.random(5000) < s
+    table = table_of(s, t)
+    edges = group_edges([table], risk=False)
+    assert {0.95, 0.99} <= set(edges)  # most rows claim more than 90%
+    groups = groups_of(table, edges)
+    assert sum(group.n for group in groups) == 5000
+    assert min(group.n for group in groups) >= FEWEST
+    for group in groups:
+        inside = (s > group.low) & (s <= group.high)
+        assert group.n == inside.sum()
+        assert group.score == pytest.approx(s[inside].mean())
+        assert group.rate == pytest.approx(t[inside].mean())
+        np.testing.assert_allclose((group.least, group.most), wilson(t[inside].mean(), inside.sum(), 0.95))
+
+
+def test_a_rare_event_gets_narrow_steps_and_thirty_rows_some_groups() -> None:
+    rng = np.random.default_rng(1)
+    s = rng.beta(1, 60, 20_000)
+    table = table_of(s, rng.random(20_000) < s)
+    assert 0.005 in group_edges([table], risk=True)
+    small = table_of(s[:30], np.zeros(30))
+    assert 1 <= len(groups_of(small, group_edges([small], risk=True))) <= 7
+
+
+def test_band_of_a_calibrated_model_holds_about_95_percent_of_its_groups() -> None:
+    outside = total = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        s = rng.uniform(0.3, 1, 1500)
+        table = table_of(s, rng.random(1500) < s)
+        groups = groups_of(table, group_edges([table], risk=False))
+        outside, total = outside + sum(g.outside for g in groups), total + len(groups)
+    assert 0.01 < outside / total < 0.09
+
+
+def test_class_gaps_are_those_of_the_predicted_classes() -> None:
+    y, p = rows()
+    page = calibrant.report(y, p, compare_methods=False, n_resamples=50)
+    top = p.argmax(axis=1)
+    for row in page.summary["class_gaps"]:
+        mine = top == row["index"]
+        assert row["n"] == mine.sum()
+        assert row["gaps"]["before"] == pytest.approx(p.max(axis=1)[mine].mean() - (y[mine] == row["index"]).mean())
+        assert row["low"]["before"] < row["gaps"]["before"] < row["high"]["before"]
+    assert all(row["verdict"] == "Too sure" for row in page.summary["class_gaps"])
+
+
+def test_calibrated_classes_are_rarely_called_off() -> None:
+    found = 0
+    for seed in range(40):
+        y, p = rows(1500, sharp=1.0, seed=seed)
+        evidence = calibrant.core.inputs.check_forecast(y, p, caller="report")
+        found += bool(class_sums(evidence).found())
+    assert found <= 6  # 5% of 40 families, with room for chance
+
+
+def test_decisions_count_rows_above_the_threshold() -> None:
+    y, p = rows()
+    s, hit = p.max(axis=1), p.argmax(axis=1) == y
+    section = decisions({"before": table_of(s, hit)}, Language(), 0.95)
+    assert section is not None
+    for values in section["download"].rows:
+        above = s >= values[0]
+        assert values[1] == above.sum()
+        assert values[2] == pytest.approx((1 - s[above]).sum())
+        assert values[3] == (~hit[above]).sum()
+
+
+def test_moved_threshold_flags_as_many() -> None:
+    rng = np.random.default_rng(3)
+    q = rng.beta(1, 40, 20_000)
+    y = rng.random(20_000) < q
+    before, after = np.minimum(2.5 * q, 1), q
+    section = decisions({"before": table_of(before, y), "after": table_of(after, y)}, Language("fraud", 2), 0.95)
+    assert section is not None
+    for row in section["rows"]:
+        wanted = (before >= float(row["threshold"].rstrip("%")) / 100).sum()
+        got = (after >= float(row["same"].rstrip("%")) / 100).sum()
+        assert abs(got - wanted) < 0.05 * len(y)
+    sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is absent")
+    assert auc(table_of(after, y)) == pytest.approx(sklearn.roc_auc_score(y, after))
+
+
+def test_a_thousand_dots_are_two_patterns() -> None:
+    picture = thousand(124, "before", "124 of 1,000 wrong")
+    assert picture.count("<circle") == 2
+    assert "M0 0H300V12H0Z" in picture
+    assert "M0 12H144V18H0Z" in picture
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        (("miscalibrated", "over", 0.05), ("no gap found", None, 0.001), "Overconfident, now repaired"),
+        (("miscalibrated", "over", 0.05), ("small gap", "over", 0.01), "Overconfident, now mostly repaired"),
+        (("miscalibrated", "under", 0.05), ("small gap", "under", 0.04), "Too cautious, now partly repaired"),
+        (("miscalibrated", "over", 0.05), ("miscalibrated", "over", 0.05), "Overconfident; repair changed nothing"),
+        (("miscalibrated", "over", 0.05), ("miscalibrated", "under", 0.09), "The repair made it worse"),
+        (("no gap found", None, 0.001), ("miscalibrated", "under", 0.09), "The repair made it worse"),
+    ],
+)
+def test_headline_of_two_states_has_at_most_five_words(before: Any, after: Any, word: str) -> None:
+    def state(status: str, direction: str | None, ks: float) -> Any:
+        found = status in ("miscalibrated", "small gap", "right on average")
+        verdict = SimpleNamespace(status=status, direction=direction, found=found, headline="No gap found so far")
+        return SimpleNamespace(verdict=verdict, facts=SimpleNamespace(ks=ks, predicted=0.9, observed=0.8))
+
+    text = words.headline(state(*before), state(*after), Language())
+    assert text == word
+    assert len(text.split()) <= 5
+
+
+def test_real_reports_have_short_headlines() -> None:
+    for sharp in (0.5, 1.0, 2.0):
+        y, p = rows(1200, sharp)
+        for after in (None, rows(1200, 1.0)[1], rows(1200, 3.0)[1]):
+            page = calibrant.report(y, p, after=after, compare_methods=False, n_resamples=60).summary["page"]
+            assert len(page["headline"].split()) <= 5, page["headline"]
+            assert len(page["states"]) == (1 if after is None else 2)
+
+
+def test_downloads_read_back_and_guard_formulas() -> None:
+    table = Download.of("t", ["name", "value"], [["=1+1", 0.1], ["a,b", np.float64(1 / 3)], ["c", float("nan")]])
+    text = base64.b64decode(table.csv.partition("base64,")[2]).decode()
+    read = list(csv.reader(io.StringIO(text)))
+    assert read == [["name", "value"], ["'=1+1", "0.1"], ["a,b", "0.3333333333"], ["c", ""]]
+    document = json.loads(base64.b64decode(table.json.partition("base64,")[2]))
+    assert document == {"columns": ["name", "value"], "rows": [["=1+1", 0.1], ["a,b", 0.3333333333], ["c", None]]}
+
+
+def test_labels_stay_inside_and_apart() -> None:
+    board = Board(Box(0, 0, 300, 200))
+    boxes = [board.place(150, 100, ["one label", "of two lines"]) for _ in range(4)]
+    found = [box for box, _ in filter(None, boxes)]
+    assert len(found) >= 3
+    for i, box in enumerate(found):
+        assert 0 <= box.left <= box.right <= 300
+        assert all(box.overlap(other) < 0.3 * 100 * 32 for other in found[:i])
+
+
+def test_scales_have_round_ends_and_cut_with_an_arrow() -> None:
+    scale = scale_of([-0.012, 0.103])
+    assert (scale.low, scale.high) == (-0.05, 0.15)
+    assert "›" in scale.track([words_mark(0.4)])
+    assert "›" not in scale.track([words_mark(0.1)])
+
+
+def words_mark(value: float) -> Any:
+    from calibrant.reporting.tracks import Mark
+
+    return Mark(value, None, None, "after")
+
+
+def test_shares_near_the_ends_keep_their_digits() -> None:
+    assert [share(v) for v in (0.5, 0.016, 0.996, 0.99995, 1.0, 0.0)] == [
+        "50%",
+        "1.6%",
+        "99.6%",
+        ">99.9%",
+        "100%",
+        "0%",
+    ]
+
+
+def test_rows_the_repair_was_fitted_on_prove_nothing(tmp_path: Any) -> None:
+    from calibrant.calibrators import TemperatureScaling
+
+    y, p = rows(800)
+    np.savez(tmp_path / "preds.npz", probs=p, labels=y)
+    fitted = calibrant.fit(str(tmp_path / "preds.npz"), method="temperature").calibrator
+    assert isinstance(fitted, TemperatureScaling)
+    page = calibrant.report(str(tmp_path / "preds.npz"), calibrator=fitted, n_resamples=50)
+    assert "Judged on its own rows" in page.html
+    assert "now repaired" not in page.html
+    assert "Judge it on new rows" in page._repr_html_()
+
+
+def test_a_group_that_the_whole_hides_makes_the_headline() -> None:
+    rng = np.random.default_rng(4)
+    n = 6000
+    site = np.where(np.arange(n) % 2 == 0, "north", "south")
+    p = rng.uniform(0.6, 0.9, n)
+    y = rng.random(n) < p + np.where(site == "north", 0.08, -0.08)
+    page = calibrant.report(y, p, pairs=True, by={"site": site}, n_resamples=200, compare_methods=False).summary
+    assert page["page"]["headline"] == "Right overall, 2 groups off"
+    assert page["judgment"]["status"] == "right on average"
+    assert "for “north”" in page["page"]["lead"]
+    assert "“south”" in page["page"]["todo"]["line"]
+    calm = calibrant.report(
+        rng.random(n) < p, p, pairs=True, by={"site": site}, n_resamples=200, compare_methods=False
+    ).summary
+    assert "off" not in calm["page"]["headline"]
+
+
+def test_no_heading_contradicts_the_verdict() -> None:
+    groups = [
+        Group(i / 10, (i + 1) / 10, 1000.0, i / 10 + 0.05, i / 10 + 0.05, 0.0, 1.0, i / 10, i / 10 + 0.1)
+        for i in range(9)
+    ]
+    far = Group(0.9, 1.0, 20.0, 0.95, 0.7, 0.5, 0.9, 0.85, 1.0)
+    assert finding([*groups, far], Language(), found=False) == "most claims match what happens"
+    assert finding([*groups, far], Language()) == "claims are too high in 1 of 10 groups"
+    assert finding(groups, Language(), found=True) == "no group of claims leaves the gray band"
+    heavy = replace(far, n=9000.0)
+    assert finding([*groups, heavy], Language()) == "claims above 90% are too high"
+    first = replace(far, low=0.0, high=0.1, score=0.3, rate=0.05, band_low=0.2, band_high=0.4, n=9000.0)
+    words = finding([first, *groups[1:], heavy], Language())
+    assert words == "claims are too high in 2 of 10 groups"
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [([-0.0041, 0.0021], "plain"), ([0.0, 0.0237], "percent"), ([-0.018, 0.011], "points"), ([0.0, 0.0948], "percent")],
+)
+def test_ticks_of_a_column_are_even_and_do_not_meet(values: list[float], form: str) -> None:
+    scale = scale_of(values, form=form)
+    shown = re.findall(r"left:([\d.]+)%;transform:translateX\(-([\d.]+)%\)[^>]*>([^<]+)<", str(scale.axis()))
+    places = [float(place) for place, _, _ in shown]
+    assert len(shown) >= 3
+    np.testing.assert_allclose(np.diff(places), places[1] - places[0], atol=0.02)
+    assert any(words.strip("%") == "0" for _, _, words in shown)
+    ends = [(178 * float(at) - 7.8 * len(words) * float(back)) / 100 for at, back, words in shown]
+    assert all(
+        left + 7.8 * len(words) < right for left, right, (_, _, words) in zip(ends, ends[1:], shown, strict=False)
+    )
+    assert scale_of([0.0, 0.08], form="percent").axis().count("<span") == 6
+
+
+def test_one_group_outside_the_band_does_not_contradict_the_verdict() -> None:
+    rng = np.random.default_rng(6)
+    p = rng.dirichlet([1, 1, 1], 20_000)
+    y = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
+    (note,) = calibrant.report(y, p, n_resamples=200, compare_methods=False).summary["page"]["diagram"]["notes"]
+    assert note["title"] == "Mostly within chance"
+    assert note["text"].startswith("1 of 7 groups lies above the gray band, as chance alone would put one of 7.")
+
+
+def test_the_funnel_shows_every_class_inside_its_axes() -> None:
+    rows = [
+        {"name": str(i), "short": str(i), "title": "", "n": 5.0 + i % 20, "gap": g, "beyond": abs(g) > 0.4}
+        for i, g in enumerate(np.linspace(-0.2, 0.9, 200))
+    ]
+    for narrow in (False, True):
+        drawn = str(funnel(rows, 0.2, "before", narrow=narrow, title="t"))
+        heights = [float(y) for y in re.findall(r'cy="([\d.-]+)"', drawn)]
+        assert len(set(heights)) > 50  # not clipped to one edge
+        assert min(heights) > 14
+
+
+# -- slope and intercept --------------------------------------------------------------------------
+
+
+def test_two_classes_have_slope_and_intercept_on_the_page():
+    rng = np.random.default_rng(0)
+    odds = rng.normal(-2, 1, 3000)
+    p, y = 1 / (1 + np.exp(-odds)), rng.random(3000) < 1 / (1 + np.exp(-(0.7 * odds - 0.5)))
+    found = calibrant.report(y, p, n_resamples=20, rng=0)
+    section, cox = found.summary["page"]["risk"], calibrant.evaluate(y, p, risk=True, n_resamples=20, rng=0).risk
+    assert section["title"] == "Risks are too extreme"
+    assert section["rows"][2]["cells"]["before"]["value"] == "0.64"
+    table = section["download"]
+    assert dict(zip(table.columns, table.rows[2], strict=True))["before_low"] == pytest.approx(cox.slope.low)
+    assert ("risk", "Slope") in found.summary["page"]["contents"]
+    assert 'id="risk"' in found.html
+    assert found.to_dict()["evaluation"]["risk"]["slope"]["value"] == pytest.approx(cox.slope.value)
+    assert "| Calibration slope; below 1: too extreme | 0.64 (0.53 to 0.75) | 1 |" in found.markdown
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["no event", "one score", "separated"])
+def test_a_slope_that_cannot_be_known_is_a_dash(kind: str):
+    p = np.r_[np.linspace(0.1, 0.2, 20), np.linspace(0.7, 0.9, 20)] if kind == "separated" else np.full(40, 0.3)
+    y = np.zeros(40, dtype=int) if kind == "no event" else np.repeat([0, 1], 20)
+    section = calibrant.report(y, p, n_resamples=20, rng=0).summary["page"]["risk"]
+    assert section["rows"][2]["cells"]["before"] == {"value": "–", "span": "–"}
+    assert section["title"] == "Too few events for a slope" if kind == "no event" else "No slope can be fitted"
+
+
+def test_more_classes_and_pairs_have_no_slope():
+    y, p = rows(300)
+    assert calibrant.report(y, p, n_resamples=20, rng=0).summary["page"]["risk"] is None
