@@ -430,6 +430,7 @@ def test_cells_and_sums_do_not_depend_on_the_batches(tmp_path, engine, monkeypat
             assert sum(part.rejected["missing"] for part in found.parts.values()) == 6000 - len(good)
 
 
+@pytest.mark.parametrize("engine", LOCAL, indirect=True)  # Spark counts by queries: the next test
 @pytest.mark.parametrize(
     ("metrics", "n_resamples", "views", "scores"),
     [
@@ -442,8 +443,6 @@ def test_cells_and_sums_do_not_depend_on_the_batches(tmp_path, engine, monkeypat
     ],
 )
 def test_only_what_is_asked_is_counted(tmp_path, engine, monkeypatch, metrics, n_resamples, views, scores):
-    if engine == "spark":
-        pytest.skip("counts by queries, not by batches; the choice itself does not know the engine")
     from calibrant.engines import frames
 
     kept = []
@@ -470,6 +469,26 @@ def test_only_what_is_asked_is_counted(tmp_path, engine, monkeypatch, metrics, n
         assert mine.pvalue == (None if other.pvalue is None else pytest.approx(other.pvalue, rel=1e-6))
     assert done.rejected == every.rejected
     assert str(done.verdict) == str(every.verdict)
+
+
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=SPARK)], indirect=True)
+def test_queries_nobody_reads_are_not_run(tmp_path, engine, monkeypatch):
+    from calibrant.engines import frames
+
+    run = []
+    original = frames.collect
+
+    def collect(queries):
+        run.append(len(queries))
+        return original(queries)
+
+    monkeypatch.setattr(frames, "collect", collect)
+    rows().write_parquet(tmp_path / "a.parquet")
+    calibrant.evaluate(str(tmp_path / "a.parquet"), engine=engine, metrics=["ece"], n_resamples=0)
+    assert run == [1, 1]  # cells of the top label, and the number of rows
+    run.clear()
+    calibrant.evaluate(str(tmp_path / "a.parquet"), engine=engine, metrics=["ece", "brier"], n_resamples=20)
+    assert run == [3, 1]  # sums, cells of the top label and of the classes
 
 
 @pytest.mark.parametrize("metric", ["skce", "ce-kde", "tl-ece", "ece@rank-2"])
