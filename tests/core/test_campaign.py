@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +102,7 @@ def test_every_declared_metric_has_a_slow_twin_or_a_reason(fuzz):
 
 
 def test_every_public_function_class_and_command_is_fuzzed_or_says_why_not(fuzz):
+    pytest.importorskip("torch", reason="torch is absent (extra: torch)")
     import commands
     import walk
 
@@ -112,7 +112,7 @@ def test_every_public_function_class_and_command_is_fuzzed_or_says_why_not(fuzz)
     assert {"plots", "io", "summary", "studies", "engines", "monitoring", "reporting", "testing"} <= set(
         walk.packages()
     )
-    assert set(walk.packages(trained=True)) == ({"torch"} if find_spec("torch") else set())
+    assert set(walk.packages(trained=True)) == {"torch"}
     there = {name for trained in (False, True) for name, _ in walk.exported(callable, trained=trained)}
     unknown = {*walk.EXCLUDED, *walk.NOT_MADE} - there
     assert not unknown, f"left out, but not there: {unknown}"
