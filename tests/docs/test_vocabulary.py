@@ -61,16 +61,32 @@ KEYS = {"measure", "measures", "league", "n_league", "lean", "share", "injective
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/guide/*.md", "docs/reference/*.md", "src/**/*.j2"]
 
 
+def between(text: str, start: tuple[int, int], end: tuple[int, int]) -> list[str]:
+    """Lines from one place (line, column) to another."""
+    lines = text.splitlines()[start[0] - 1 : end[0]]
+    lines[-1] = lines[-1][: end[1]]
+    lines[0] = lines[0][start[1] :]
+    return lines
+
+
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Lines of a page; comments and strings of a module."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         yield from enumerate(text.splitlines(), 1)
         return
+    opened: list[tuple[int, int]] = []  # Python 3.12 and later cut formatted strings into pieces
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.STRING and token.string.strip("rbf\"'") in KEYS:
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            opened.append(token.start)
+        elif kind == "FSTRING_END":
+            start = opened.pop()
+            if not opened:
+                yield from enumerate(between(text, start, token.end), start[0])
+        elif opened or (kind == "STRING" and token.string.strip("rbf\"'") in KEYS):
             continue
-        if token.type in (tokenize.COMMENT, tokenize.STRING):
+        elif kind in ("COMMENT", "STRING"):
             yield from enumerate(token.string.splitlines(), token.start[0])
 
 
