@@ -9,7 +9,7 @@ from scipy.special import expit, logit, ndtr
 
 import calibrant
 from calibrant import Summary
-from calibrant.core.clusters import TableSigns, clustered_error
+from calibrant.core.clusters import TableSigns, clustered_error, few_surprises
 from calibrant.core.counts import count_law, family_pvalues
 from calibrant.core.inputs import check_forecast
 from calibrant.core.resampling import sequential_pvalue
@@ -568,3 +568,43 @@ def test_copies_of_rare_rows_make_no_verdict():
         low += shown["ks@class-1"].interval.low > 0
     assert found <= 3  # 5% of 40 and a standard error; 6 where labels were as alike as seen
     assert low <= 3
+
+
+def few_struck(seed: int, struck: int, clusters: int = 20):
+    """Rare events, all of them in a few of the clusters; on average over clusters the forecast is right."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(clusters), 50)
+    p = np.exp(rng.uniform(np.log(0.002), np.log(0.1), len(groups)))
+    hot = np.isin(groups, rng.choice(clusters, struck, replace=False))
+    return (rng.random(len(p)) < np.where(hot, p * clusters / max(struck, 1), 0.0)).astype(int), p, groups
+
+
+@pytest.mark.parametrize("struck", [0, 1, 2, 5])
+def test_means_over_clusters_that_rarely_surprise_have_a_dash_and_the_reason(struck):
+    """Their intervals held the truth in 36-92% of samples: nothing tells of the clusters a sample missed."""
+    y, p, groups = few_struck(struck, struck)
+    found = calibrant.evaluate(y, p, metrics=["brier", "nll", "accuracy", "ks@class-1"], groups=groups, n_resamples=99, rng=0)
+    for name in ("brier", "nll", "accuracy"):
+        assert found[name].interval is None
+        assert found[name].pvalue is None
+    assert found["ks@class-1"].interval is not None
+    assert found.facts.gap is None
+    assert any("too few clusters hold a surprise" in note for note in found.notes)
+    other = calibrant.compare(y, p, np.sqrt(p), metrics=["brier"], groups=groups)
+    assert other["brier"].interval is None
+    assert any("too few clusters hold a surprise" in note for note in other.notes)
+    alone = calibrant.evaluate(y, p, metrics=["brier"], n_resamples=99, rng=0)
+    assert alone["brier"].interval is not None
+
+
+def test_surprises_of_clusters_are_counted_by_what_is_seen_and_by_what_is_due():
+    groups = np.repeat(np.arange(30), 4)
+    sure = np.full(120, 0.999)
+    wrong = np.arange(120) % 8 == 0  # in 15 clusters, though if clusters moved as one none would be due
+    assert few_surprises(Pairs(sure, ~wrong, None), groups)
+    unsure = np.full(120, 0.6)
+    assert not few_surprises(Pairs(unsure, ~wrong, None), groups)
+    assert few_surprises(Pairs(unsure, groups > 8, None), groups)  # nine clusters with a wrong row
+    assert few_surprises(Pairs(unsure, groups <= 8, None), groups)  # nine with a right one
+    assert not few_surprises(Pairs(sure, ~wrong, None), np.arange(120))  # rows of their own
+    assert not few_surprises(Pairs(sure, ~wrong, None), None)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
+from calibrant import Summary
 from calibrant.core.results import Interval, Result
 from calibrant.errors import InputError
 from calibrant.inference import equivalence_test
 from calibrant.inference.limits import decide, rows_to_decide
+from calibrant.metrics import kolmogorov_smirnov_error
 from calibrant.testing import assert_calibrated
 from calibrant.workflows.check import Limits, check
+from calibrant.workflows.evaluate import evaluate
 
 
 def result(value: float, low: float, high: float, n: int = 1000) -> Result:
@@ -119,3 +123,70 @@ def test_clusters_reach_the_gate():
     y = (rng.random(1000) < np.clip(p + 0.3 * rng.standard_normal(40)[groups], 0, 1)).astype(int)
     alone, together = (check(y, p, max_values="brier=0.52", groups=g, rng=0).lines[0] for g in (None, groups))
     assert together.high - together.low > 1.2 * (alone.high - alone.low)
+
+
+def mirrored(n: int = 4000):
+    """Class 1 is predicted ten points too high everywhere, so that the errors of the top label cancel about ½."""
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.12, 0.98, n)
+    return (rng.random(n) < p - 0.1).astype(int), p
+
+
+def test_two_classes_are_gated_by_the_positive_class():
+    """The top label hides most of an error that class 1 shows, and a gate judges what the verdict judges."""
+    y, p = mirrored()
+    gate = check(y, p, max_values=["ks=0.06", "ks@top-1=0.06", "ece=0.06", "brier=0.6"], min_pvalues=0.01, rng=0)
+    one, top, ece, brier, pvalue = gate.lines
+    shown = gate.evaluation
+    assert [line.metric for line in gate.lines] == ["ks@class-1", "ks@top-1", "ece@class-1", "brier", "ks@class-1"]
+    assert (one.answer, one.passed) == ("beyond", False)
+    assert top.value < 0.05 < one.value == gate["ks"].value == shown["ks@class-1"].value
+    assert shown.facts.ks == pytest.approx(one.value)
+    assert (ece.passed, brier.passed, pvalue.passed) == (False, True, False)
+    assert "ks@class-1" in str(gate)
+    assert "probability of class 1" in str(gate)
+    assert [row["metric"] for row in gate.to_dict()["checks"]][:2] == ["ks@class-1", "ks@top-1"]
+    with pytest.raises(AssertionError, match=r"ks is 0\.[0-9]+ \(class 1\)"):
+        assert_calibrated(y, p, max_error=0.06)
+    assert_calibrated(y, p, max_error=0.06, metric="ks@top-1")
+    assert equivalence_test(y, p, epsilon=0.06, rng=0).pvalue > 0.05
+    assert equivalence_test(y, p, epsilon=0.06, error="ks@top-1", rng=0).pvalue < 0.05
+
+
+def test_the_table_of_two_classes_shows_what_the_gate_judges():
+    y, p = mirrored(1000)
+    table = evaluate(y, p, rng=0)
+    for name in ("ks", "ece"):
+        (line,) = check(y, p, max_values={name: 0.05}, rng=0).lines
+        assert line.value == table[line.metric].value == table[f"{name}@judged"].value
+        assert line.value != table[name].value
+
+
+def test_cells_and_files_are_gated_by_the_class_that_is_asked_for(tmp_path):
+    y, p = mirrored(2000)
+    rows = pl.DataFrame({"target": np.where(y, "fraud", "ok"), "score": p})
+    path = tmp_path / "preds.parquet"
+    rows.write_parquet(path)
+    values = []
+    for engine in (None, "polars"):
+        gate = check(path, max_values="ks=0.06", positive="fraud", engine=engine, rng=0)
+        assert gate.lines[0].metric == "ks@class-1"
+        assert "probability of fraud" in str(gate)
+        values.append(gate.lines[0].value)
+    assert values[0] == pytest.approx(values[1], abs=1e-3)
+    assert values[0] == pytest.approx(kolmogorov_smirnov_error(y, p, view="class-1"))
+    summary = Summary(2).update(y, p)
+    assert check(summary, max_values="ks=0.06", rng=0).lines[0].value == pytest.approx(values[0], abs=1e-3)
+
+
+def test_more_classes_and_pairs_are_gated_by_the_top_label():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 500)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    (line,) = check(y, p, max_values="ks=0.06", rng=0).lines
+    assert line.metric == "ks"
+    assert line.value == pytest.approx(kolmogorov_smirnov_error(y, p))
+    right = p.argmax(axis=1) == y
+    assert check(right, p.max(axis=1), max_values="ks=0.06", pairs=True, rng=0).lines[0].metric == "ks"
+    with pytest.raises(InputError, match="view of check must be left out"):
+        check(y, p, max_values="ks=0.06", view="class-1")

@@ -42,7 +42,7 @@ UNDECIDED = ("point", "pass", "fail")
     "min_pvalues",
     multiple=True,
     metavar="[NAME=]VALUE",
-    help="Smallest p-value allowed: of the top-label KS test, or of a metric.",
+    help="Smallest p-value allowed: of the KS test, or of a metric.",
 )
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file with tables [max], [min], [min-pvalue].")
 @click.option(
@@ -75,6 +75,7 @@ def command(file: str, *, as_json: bool, config: str | None, **options: Any) -> 
 
     Within a limit: the whole 95% interval is. Beyond it: the whole interval is. Else undecided: the rows needed are
     named, and --undecided says what follows. A limit itself is allowed; 5% is 0.05. Limits given here win over a file.
+    Errors of two classes are those of class 1 (--positive), of more the top label's; ks@top-1 names a view.
     """
     from calibrant.cli._errors import usage
     from calibrant.workflows.check import Limits, check

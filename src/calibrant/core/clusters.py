@@ -24,12 +24,19 @@ import numpy as np
 from calibrant._typing import Array, Floats, Ints
 from calibrant.core.tables import Pairs, Table, cell_key
 
-__all__ = ["FEWEST", "TableSigns", "cluster_numbers", "clustered_error", "few_clusters", "number_of_clusters", "signs"]
+__all__ = [
+    "FEWEST", "RARELY", "TableSigns", "cluster_numbers", "clustered_error", "few_clusters", "few_surprises",
+    "number_of_clusters", "signs"
+]  # fmt: skip
 
 #: Clusters below which nothing is inferred.
 FEWEST = 10
 #: Clusters up to which the degrees of freedom are computed exactly; with more, to the first order in their shares.
 _EXACT = 1_500
+#: Why there is nothing where `few_surprises`.
+RARELY = "too few clusters hold a surprise to tell how far whole clusters vary"
+#: Surprises due, one cluster one surprise, below which the law of a mean over clusters is unknown.
+_DUE = 6.0
 #: Labels drawn at once.
 _ENTRIES = 1 << 20
 
@@ -52,6 +59,31 @@ def few_clusters(clusters: Ints | None) -> bool:
     """Whether there are clusters, but too few to infer anything from them."""
     found = number_of_clusters(clusters)
     return found is not None and found < FEWEST
+
+
+def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:
+    """Whether too few clusters hold a surprise, seen or due, to say how far a mean may be off.
+
+    Seen: fewer than ten clusters with a wrong row, or with a right one. Due: if the rows of a cluster moved as one, a
+    cluster would surprise with the chance of its least certain row, and the skewness of their sum would be that of
+    fewer than six events. Errors, t values and skewness of such a sample say nothing of the clusters it missed. Rows
+    that are clusters of their own do not move together.
+
+    Examples
+    --------
+    >>> groups = np.repeat(np.arange(20), 50)
+    >>> struck = groups < 2  # every event lies in two of twenty clusters
+    >>> few_surprises(Pairs(np.full(1000, 0.97), ~struck, None), groups)
+    True
+    """
+    if clusters is None or int(clusters.max()) + 1 == len(clusters):
+        return False
+    if min(len(np.unique(clusters[pairs.outcome == side])) for side in (False, True)) < FEWEST:
+        return True
+    chance = np.zeros(int(clusters.max()) + 1)
+    np.maximum.at(chance, clusters, np.minimum(pairs.score, 1.0 - pairs.score))
+    variance = chance * (1.0 - chance)
+    return bool(variance.sum() ** 3 < _DUE * float(variance @ (1.0 - 2.0 * chance)) ** 2)
 
 
 def signs(size: int, clusters: int, rng: np.random.Generator) -> Floats:

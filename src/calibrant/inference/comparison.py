@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.clusters import RARELY, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
 from calibrant.core.moments import mean_ends, mean_moments
@@ -21,14 +22,13 @@ from calibrant.inference import wording
 from calibrant.inference.changes import accuracy_change, error_change, inverted
 from calibrant.inference.evaluation import build_metric
 from calibrant.inference.means import bca_ends
+from calibrant.views import TopLabel
 
 __all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts"]
 
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
 Ends: TypeAlias = Callable[[Floats, Floats | None, Ints | None, float], tuple[float, float]]
-#: With fewer clusters than this no interval keeps its level.
-FEWEST_CLUSTERS = 10
 #: The score a verdict speaks of, by task.
 _CHOSEN: dict[Task, tuple[str, ...]] = {"classes": ("brier",), "pairs": ("brier@top-1",), "regression": ("dss", "crps")}
 
@@ -190,17 +190,19 @@ def compare_evidence(
     names = _default(first) if metrics is None else check_words(metrics, "metrics", first.caller) or _default(first)
     built = {name.lower(): build_metric(name.lower(), first, n_bins) for name in names}
     generator = check_rng(rng, first.caller)
-    few = clusters is not None and len(np.unique(clusters)) < FEWEST_CLUSTERS
+    few = few_clusters(clusters)
+    rare = not few and first.task != "regression" and few_surprises(first.pairs_of(TopLabel()), clusters)
     how = _Judge(first, second, level, clusters, _ends(method, n_resamples, generator), generator)
     results = []
     for name, (metric, recipe) in built.items():
         a, b = first.value(recipe), second.value(recipe)
         sign = -1.0 if metric.smaller_is_better is False else 1.0
         change = sign * (a - b) if math.isfinite(a) or math.isfinite(b) else math.nan
-        interval, pvalue = (None, None) if few else how.change(metric, recipe, sign)
+        interval, pvalue = (None, None) if few or (rare and recipe.is_mean) else how.change(metric, recipe, sign)
         results.append(Difference(name, a, b, change, interval, pvalue, bool(injective and metric.proper)))
     verdict = _verdict(results, first, second)
-    notes = (f"{len(np.unique(clusters))} clusters are too few for intervals: at least ten are needed",) if few else ()
+    notes = (f"{number_of_clusters(clusters)} clusters are too few for intervals: at least ten are needed",) * few
+    notes += (f"{RARELY}: no interval of a mean",) * rare
     return Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes)
 
 

@@ -10,6 +10,7 @@ from calibrant.core.options import check_rng, check_share
 from calibrant.core.results import Result, TestResult
 from calibrant.errors import InputError
 from calibrant.inference.evaluation import build_metric
+from calibrant.inference.facts import judged_name
 from calibrant.inference.intervals import offered_interval
 from calibrant.inference.limits import decide
 
@@ -31,7 +32,7 @@ def equivalence_test(
 ) -> TestResult:
     """Test the hypothesis that the error is at least `epsilon`; a small p-value clears the model.
 
-    The error it bounds is named by `error`, for example ``"ks"``, ``"ks@class-1"`` or ``"tce"`` (binned error of order
+    The error it bounds is named by `error`, for example ``"ks"``, ``"ks@top-1"`` or ``"tce"`` (binned error of order
     2, 15 equal-width bins). At error = epsilon it rejects in at most 5% of samples. It is the gate of
     `calibrant.check` with a p-value: the answer there is "within" where the p-value is at most 0.025.
 
@@ -42,7 +43,8 @@ def equivalence_test(
     epsilon : float
         The largest error that still counts as calibrated.
     error : str, default "ks"
-        Which error is bounded: a metric that has an interval, ``"name@view"`` for another view.
+        Which error is bounded: a metric that has an interval, ``"name@view"`` for another view. Without a view, that
+        of the verdict: class 1 of two classes, else the top label.
     groups : array-like of shape (n,), optional
         Cluster of each row.
     rng : None, int or Generator
@@ -70,6 +72,7 @@ def equivalence_test(
     )
     forecast.need_counts("a test")
     try:
+        error = judged_name(forecast, error)
         metric, recipe = build_metric(error, forecast)
     except InputError as problem:
         raise problem.renamed(argument="error") from None

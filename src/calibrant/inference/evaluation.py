@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.clusters import FEWEST, few_clusters, number_of_clusters
+from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_pairs, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
@@ -19,7 +19,7 @@ from calibrant.estimators import EXACT
 from calibrant.evidence import Evidence, NullDistribution, Task
 from calibrant.inference import wording
 from calibrant.inference.cox import CoxCalibration, cox_of
-from calibrant.inference.facts import FACTS, decisive, judged, judged_name
+from calibrant.inference.facts import FACTS, JUDGED, decisive, judged, judged_name, through
 from calibrant.inference.intervals import offered_interval
 from calibrant.inference.joint import JointTest, apart
 from calibrant.inference.null import null_distribution
@@ -29,6 +29,8 @@ from calibrant.views import ClassK, Classwise, TopLabel, View
 __all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
+#: Errors that two classes show of the top label and of class 1, which the verdict and gates judge.
+_BOTH = ("ece", "ks")
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,14 @@ class Evaluation(Record):
     skipped: tuple[str, ...] = ()
     #: Slope, intercept, calibration-in-the-large and observed over expected events, where asked for.
     risk: CoxCalibration | None = None
+    #: Name of the view the verdict rests on.
+    judged: str = TopLabel.word
 
     def __getitem__(self, name: str) -> Result:
+        short, _, view = name.lower().partition("@")
+        wanted = through(short, self.judged, self.task) if view == JUDGED else name.lower()
         for result in self.results:
-            if result.name == name.lower():
+            if result.name == wanted:
                 return result
         raise KeyError(f"{name!r} is not in this evaluation; it has {', '.join(r.name for r in self.results)}")
 
@@ -167,11 +173,12 @@ def build_metrics(
     if metrics is None:
         names = [metric.name for metric in declared(evidence.task) if metric.default]
         if evidence.n_classes == 2:
-            names.insert(names.index("ece") + 1, "ece@class-1")
+            names = [each for name in names for each in ((name, f"{name}@class-1") if name in _BOTH else (name,))]
     elif everything:
         names = [metric.name for metric in declared(evidence.task)]
     else:
-        names = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
+        words = [name.lower().partition("@") for name in check_words(metrics, "metrics", evidence.caller)]
+        names = [judged_name(evidence, word[0]) if word[2] == JUDGED else "".join(word) for word in words]
     built = {name: build_metric(name, evidence, n_bins, params) for name in names}
     return {name: pair for name, pair in built.items() if asked or evidence.answers(pair[1])}
 
@@ -345,8 +352,7 @@ def evaluate_evidence(
         results.append(_result(name, metric, values[name], nulls.get(name), interval))
     if test is not None and not nulls:
         name, (_, mean, std), p = judged_name(evidence), test.ks, test.members["ks"]
-        judged = [replace(one, null_mean=mean, null_std=std, pvalue=p) for one in results]
-        results = [new if new.name == name else old for old, new in zip(results, judged, strict=True)]
+        results = [replace(one, null_mean=mean, null_std=std, pvalue=p) if one.name == name else one for one in results]
     facts = FACTS[evidence.task](
         evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=apart(generator)
     )
@@ -355,6 +361,8 @@ def evaluate_evidence(
     if few_clusters(clusters):
         many = number_of_clusters(clusters)
         notes.append(f"{many} clusters are too few: no p-values, intervals or verdict with fewer than {FEWEST}")
+    elif evidence.task != "regression" and few_surprises(evidence.pairs_of(TopLabel()), clusters):
+        notes.append(f"{RARELY}: no p-values or intervals of means")
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
     return Evaluation(
@@ -372,6 +380,7 @@ def evaluate_evidence(
         rejected=getattr(evidence, "rejected", {}),
         skipped=getattr(evidence, "skipped", ()),
         risk=_risk(evidence, level, clusters) if risk else None,
+        judged=judged(evidence).name,
     )
 
 

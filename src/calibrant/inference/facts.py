@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core.clusters import FEWEST, few_clusters, number_of_clusters
+from calibrant.core.clusters import FEWEST, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.counts import ClassCounts
-from calibrant.core.declare import Recipe, lookup
+from calibrant.core.declare import Recipe, declared, lookup
 from calibrant.core.moments import FEW_EVENTS, Moments, clopper_pearson, mean_ends, mean_moments, wilson
 from calibrant.core.results import Interval
 from calibrant.core.tables import Pairs, width_index
@@ -22,7 +22,10 @@ from calibrant.inference.verdict import ALPHA, CLAIM_ROWS, ClassGap, Facts
 from calibrant.metrics._ks import METRIC as KS
 from calibrant.views import ClassK, TopLabel, View
 
-__all__ = ["FACTS", "class_facts", "class_gaps", "decisive", "judged", "judged_name"]
+__all__ = ["FACTS", "JUDGED", "class_facts", "class_gaps", "decisive", "judged", "judged_name", "through"]
+
+#: Word of a name that leaves the view to the rows: ``"ks@judged"`` is ks through the view of the verdict.
+JUDGED = "judged"
 
 #: A gap at this many standard errors above the border of the null distribution is found 4 times in 5.
 _POWER = 0.84
@@ -36,10 +39,22 @@ def judged(evidence: Evidence) -> View:
     return positive if evidence.n_classes == 2 and evidence.answers(KS.build(view=positive)) else TopLabel()
 
 
-def judged_name(evidence: Evidence) -> str:
-    """Return the metric whose null distribution the verdict rests on."""
-    view = judged(evidence)
-    return "ks" if view.top_label_only else f"ks@{view.name}"
+def judged_name(evidence: Evidence, metric: str = "ks") -> str:
+    """Return the name of a metric through the view the verdict rests on; that of ks is the verdict's own."""
+    return through(metric, judged(evidence).name, evidence.task)
+
+
+def through(metric: str, view: str, task: Task = "classes") -> str:
+    """Return the name of a metric through a view; one that does not look at the top label by itself keeps its name.
+
+    Examples
+    --------
+    >>> through("ks", "class-1"), through("ks", "top-1"), through("brier", "class-1")
+    ('ks@class-1', 'ks', 'brier')
+    """
+    looks = [one.parameters().get("view") for one in declared(task) if one.name == metric]
+    own = looks[0].default if looks and looks[0] is not None else view
+    return f"{metric}@{view}" if own == TopLabel.word != view else metric
 
 
 def decisive(evidence: Evidence) -> dict[str, Recipe]:
@@ -116,7 +131,7 @@ def _means(pairs: Pairs) -> tuple[float, float]:
 
 def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) -> Interval | None:
     """Return predicted minus observed with the interval of a mean."""
-    if evidence.total < 2 or few_clusters(clusters):
+    if evidence.total < 2 or few_clusters(clusters) or few_surprises(pairs, clusters):
         return None
     moments: Moments = mean_moments(pairs.score.astype(np.float64) - pairs.outcome, pairs.weight, clusters)
     predicted, observed = _means(pairs)

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Space
+from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.core import conventions
-from calibrant.core.clusters import few_clusters
+from calibrant.core.clusters import few_clusters, few_surprises
 from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
 from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
 from calibrant.core.parallel import map_chunks
 from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, pair_block, program
+from calibrant.core.tables import Pairs
 from calibrant.errors import input_error
 from calibrant.estimators import Binned, CalibrationError, Estimator
 from calibrant.views import TopLabel, View, as_view
@@ -148,7 +149,7 @@ class MeanScore(Recipe):
         clusters = check_groups(groups, forecast)
         if clusters is None:
             return self.fill(forecast).moments()
-        if few_clusters(clusters):
+        if _unknown(forecast, clusters):
             return None
         x = self.rows(forecast)
         return mean_moments(x, forecast.weights, clusters) if np.isfinite(x).all() else None
@@ -164,7 +165,7 @@ class MeanScore(Recipe):
         if clusters is None:
             return self.fill_null(forecast).null_moments()
         x, excess, *_ = self._columns(forecast, null=True)
-        if few_clusters(clusters) or not np.isfinite(excess).all():
+        if _unknown(forecast, clusters) or not np.isfinite(excess).all():
             return None
         return clustered_null(float(np.average(x, weights=forecast.weights)), excess, forecast.weights, clusters)
 
@@ -180,6 +181,11 @@ class MeanScore(Recipe):
 
     def _columns(self, forecast: Forecast, *, null: bool) -> list[Floats]:
         return score_columns((self.score,), forecast, pairs=self.pairs_suffice, null=null)
+
+
+def _unknown(forecast: Forecast, clusters: Ints) -> bool:
+    """Whether the law of a mean over clusters is unknown: too few of them, or too few that hold a surprise."""
+    return few_clusters(clusters) or few_surprises(Pairs(forecast.top_score, forecast.hit, None), clusters)
 
 
 def criteria() -> tuple[str, ...]:

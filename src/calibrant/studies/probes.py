@@ -210,14 +210,14 @@ def claim(rng: np.random.Generator) -> Shown:
 def gate(rng: np.random.Generator) -> Shown:
     """Whether a limit of 0.02 is called decided where the true error is 0 and 300 rows cannot tell."""
     rows = data.sloped(300, rng, slope=1.0)
-    found = evaluate(rows.labels(rng), rows.forecast, metrics=["ks"], n_resamples=RESAMPLES, rng=rng)["ks"]
-    return {"decided": float(decide(found, 0.02).answer != "undecided")}
+    found = evaluate(rows.labels(rng), rows.forecast, metrics=["ks@judged"], n_resamples=RESAMPLES, rng=rng)
+    return {"decided": float(decide(found["ks@judged"], 0.02).answer != "undecided")}
 
 
 def border(model: str, rng: np.random.Generator) -> Shown:
     """Whether a model with exactly the error epsilon is cleared."""
     rows = data.draw(model, 100, rng)
-    epsilon = data.truth(model)["ks"]
+    epsilon = data.truth(model)["ks@class-1"]
     return {
         "cleared": float(equivalence_test(rows.labels(rng), rows.forecast, epsilon=epsilon, rng=rng).pvalue <= 0.05)
     }

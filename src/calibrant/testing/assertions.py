@@ -6,6 +6,7 @@ from typing import Any
 
 from calibrant._typing import ArrayLike
 from calibrant.core.options import check_type
+from calibrant.inference.verdict import event_name
 from calibrant.workflows.check import check
 
 __all__ = ["assert_calibrated"]
@@ -31,7 +32,7 @@ def assert_calibrated(
     max_error : float, default 0.05
         Largest value of the metric that passes.
     metric : str, default "ks"
-        Short name of a metric; the top-label KS error needs no bins.
+        Short name of a metric, as in `calibrant.check`: of two classes that of class 1; ``"ks@top-1"`` names a view.
     min_pvalue : float, optional
         Also fail when the KS test rejects calibration below this p-value.
     undecided : {"point", "pass", "fail"}
@@ -53,7 +54,7 @@ def assert_calibrated(
     >>> assert_calibrated([1, 0, 1, 1], [0.95, 0.95, 0.95, 0.95], max_error=0.1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    AssertionError: ks is 0.2, more than the 0.1 allowed ...
+    AssertionError: ks is 0.2 (class 1), more than the 0.1 allowed ...
     """
     metric = metric if measure is None else measure
     check_type(metric, str, "metric", "assert_calibrated", "be the name of a metric", "for example 'ks'")
@@ -72,12 +73,13 @@ def assert_calibrated(
     if broken.rule == "min-pvalue":
         shown = "unknown" if broken.value is None else f"{broken.value:.3g}"
         raise AssertionError(f"the KS test rejects calibration: p = {shown} < {broken.limit:g}.\n{gate.evaluation}")
-    result = gate.evaluation[metric]
+    result = gate.evaluation[broken.metric]
+    of = "" if broken.metric == broken.name else f" ({event_name(gate.evaluation.facts.event)})"
     null = ""
     if result.null_mean is not None:
         null = f" (a calibrated model would show {result.null_mean:.4g} ± {result.null_std:.2g} at n = {gate.n})"
     how = f"; undecided at this n: {broken.need}" if broken.answer == "undecided" else ""
     more = "more than" if not result.value <= max_error else "not surely below"
     raise AssertionError(
-        f"{metric} is {result.value:.4g}, {more} the {max_error:g} allowed{null}{how}.\n{gate.evaluation}"
+        f"{metric} is {result.value:.4g}{of}, {more} the {max_error:g} allowed{null}{how}.\n{gate.evaluation}"
     )

@@ -18,14 +18,15 @@ from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, significant, table
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.corrections import holm_known
+from calibrant.inference.facts import JUDGED
 from calibrant.inference.limits import UNDECIDED, Answer, Side, decide
 from calibrant.inference.slices import FileEvaluation, Slice
-from calibrant.inference.verdict import Verdict
+from calibrant.inference.verdict import Verdict, event_name
 from calibrant.workflows.evaluate import evaluate
 
 __all__ = ["Gate", "Limits", "Line", "check"]
 
-#: Name under which the p-value of the top-label KS test is asked for.
+#: Name under which a p-value alone is asked for.
 KS_TEST = "ks"
 #: Limits as words or as a mapping; "5%" is 0.05.
 Given = str | Iterable[str] | Mapping[str, float | str] | None
@@ -43,7 +44,7 @@ class Limits:
     def read(path: str | Path) -> Limits:
         """Read limits from a TOML file with tables ``[max]``, ``[min]`` and ``[min-pvalue]``.
 
-        ``min-pvalue = 0.01`` as a plain number means the top-label KS test.
+        ``min-pvalue = 0.01`` as a plain number means the KS test.
         """
         try:
             content = tomllib.loads(read_bytes(path).decode())
@@ -66,7 +67,7 @@ class Limits:
     def with_words(self, most: Given = None, least: Given = None, pvalues: Given | float = None) -> Limits:
         """Return these limits with others on top, as mappings or as words ``name=value``.
 
-        A p-value alone means the top-label KS test.
+        A p-value alone means the KS test.
         """
         joined = Limits(
             {**self.most, **_pairs(most, "max_values")},
@@ -96,8 +97,12 @@ class Limits:
 
     @property
     def names(self) -> list[str]:
-        """Metrics that are needed."""
-        return list(dict.fromkeys([*self.most, *self.least, *self.pvalues]))
+        """Metrics that are needed, each through a view: that of the verdict unless another is named."""
+        return list(dict.fromkeys(_judged(name) for name in (*self.most, *self.least, *self.pvalues)))
+
+
+def _judged(name: str) -> str:
+    return name if "@" in name else f"{name}@{JUDGED}"
 
 
 def _limit(name: str, value: Any) -> float:
@@ -160,6 +165,8 @@ class Line:
     rows: int | None = None
     #: What an undecided limit needs, in words.
     need: str = ""
+    #: The metric as `evaluate` names it: of two classes ks is ks@class-1.
+    metric: str = ""
 
     @property
     def as_percent(self) -> bool:
@@ -175,6 +182,7 @@ class Line:
         return {
             "by": self.by or None,
             "name": self.name,
+            "metric": self.metric,
             "rule": self.rule,
             "limit": self.limit,
             "value": self.value,
@@ -245,7 +253,7 @@ class Gate(Record):
         for line in sorted(self.lines, key=lambda line: line.passed):
             label = ", ".join(f"{key}={value}" for key, value in line.by.items()) or "all"
             sign = "≤" if line.rule == "max" else "≥"
-            name = f"p-value of {line.name}" if line.rule == "min-pvalue" else line.name
+            name = f"p-value of {line.metric}" if line.rule == "min-pvalue" else line.metric
             shown, low, high = (line.shown(value) for value in (line.value, line.low, line.high))
             span = DASH if line.low is None else f"[{low}, {high}]"
             limit = f"{sign} {f'{100 * line.limit:g}%' if line.as_percent else f'{line.limit:g}'}"
@@ -253,7 +261,10 @@ class Gate(Record):
         tail = [f"Undecided at this n, {_BECAUSE[self.undecided]}:"] if unsure else []
         for line in unsure:
             label = ", ".join(f"{key}={value}" for key, value in line.by.items())
-            tail.append(f"  {line.name}{f' ({label})' if label else ''}: {line.need}.")
+            tail.append(f"  {line.metric}{f' ({label})' if label else ''}: {line.need}.")
+        if any(line.metric != line.name for line in self.lines):
+            event = event_name(getattr(self.evaluation, "whole", self.evaluation).facts.event)
+            tail.append(f"Errors are those of the probability of {event}; NAME@top-1 is that of the top label.")
         tail += [f"Verdict: {self.verdict}"] if failed and (self.in_sample or self.verdict.pvalue is not None) else []
         return "\n".join([head, *table(rows), *tail])
 
@@ -286,9 +297,10 @@ def check(
         As in `calibrant.evaluate`: arrays, or a path, pattern or frame.
     max_values, min_values : mapping of str to float, or words such as ``"ks=0.02"`` or ``"ks=2%"``, optional
         Largest and smallest values allowed, by the short name of a metric. A value is within its limit when the whole
-        95% interval is, and beyond it when the whole interval is; between the two the rows do not decide.
+        95% interval is, and beyond it when the whole interval is; between the two the rows do not decide. A calibration
+        error is that of the view of the verdict: class 1 of two classes, else the top label; ``"ks@top-1"`` names one.
     min_pvalues : mapping, words, or a float, optional
-        Smallest p-values allowed; a number alone is that of the top-label KS test. p-values of slices are corrected
+        Smallest p-values allowed; a number alone is that of the KS test. p-values of slices are corrected
         for the number of slices: that of ks is the test behind the verdict on the slice, as `evaluate` prints it.
     config : path, optional
         TOML file with tables ``[max]``, ``[min]`` and ``[min-pvalue]``; limits given here win.
@@ -314,12 +326,13 @@ def check(
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues
     )
-    for name in ("metrics", "measures"):
+    for name in ("metrics", "measures", "view"):
         if options.pop(name, None) is not None:
             raise input_error(name, "check", "be left out: the limits name the metrics", "some", "leave it out")
     found = evaluate(y_true, y_proba, metrics=limits.names, n_resamples=n_resamples, **options)
     done = found if isinstance(found, FileEvaluation) else FileEvaluation(found)
-    lines = _lines({}, done.whole, limits, {name: done.whole[name].pvalue for name in limits.pvalues}, undecided)
+    alone = {name: done.whole[_judged(name)].pvalue for name in limits.pvalues}
+    lines = _lines({}, done.whole, limits, alone, undecided)
     corrected = {name: _corrected(done.slices, name) for name in limits.pvalues}
     for i, part in enumerate(done.slices):
         pvalues = {name: every[i] for name, every in corrected.items()}
@@ -333,21 +346,23 @@ def _corrected(slices: Sequence[Slice], name: str) -> list[float | None]:
     """Return the p-values of one metric corrected for the number of slices."""
     if name == KS_TEST:
         return [part.corrected for part in slices]
-    return holm_known([part.evaluation[name].pvalue for part in slices])
+    return holm_known([part.evaluation[_judged(name)].pvalue for part in slices])
 
 
 def _lines(
     by: dict[str, Any], evaluation: Any, limits: Limits, pvalues: Mapping[str, float | None], undecided: str
 ) -> list[Line]:
-    lines = []
-    for name, limit in limits.most.items():
-        lines.append(_line(by, evaluation[name], name, "max", limit, undecided))
-    for name, limit in limits.least.items():
-        lines.append(_line(by, evaluation[name], name, "min", limit, undecided))
+    sides: tuple[tuple[Side, Mapping[str, float]], ...] = (("max", limits.most), ("min", limits.least))
+    lines = [
+        _line(by, evaluation[_judged(name)], name, side, limit, undecided)
+        for side, given in sides
+        for name, limit in given.items()
+    ]
     for name, limit in limits.pvalues.items():
-        value = pvalues[name]
+        value, metric = pvalues[name], evaluation[_judged(name)].name
         passed = value is not None and value >= limit  # no p-value keeps no limit
-        lines.append(Line(by, name, "min-pvalue", limit, value, passed, "within" if passed else "beyond"))
+        answer: Answer = "within" if passed else "beyond"
+        lines.append(Line(by, name, "min-pvalue", limit, value, passed, answer, metric=metric))
     return lines
 
 
@@ -356,4 +371,4 @@ def _line(by: dict[str, Any], result: Any, name: str, side: Side, limit: float, 
     span = found.interval
     low, high = (None, None) if span is None else (span.low, span.high)
     passed, value = found.passes(undecided), float(result.value)
-    return Line(by, name, side, limit, value, passed, found.answer, low, high, found.rows, found.need)
+    return Line(by, name, side, limit, value, passed, found.answer, low, high, found.rows, found.need, result.name)
