@@ -62,12 +62,11 @@ def few_clusters(clusters: Ints | None) -> bool:
 
 
 def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:
-    """Whether too few clusters hold a surprise, seen or due, to say how far a mean may be off.
+    """Whether too few clusters hold a surprise, seen or due, to say how far a mean may be off; or there are too few.
 
-    Seen: fewer than ten clusters with a wrong row, or with a right one. Due: if the rows of a cluster moved as one, a
-    cluster would surprise with the chance of its least certain row, and the skewness of their sum would be that of
-    fewer than six events. Errors, t values and skewness of such a sample say nothing of the clusters it missed. Rows
-    that are clusters of their own do not move together.
+    Seen: fewer than ten clusters with a wrong row, or with a right one. Due: if the rows of a cluster moved as one, it
+    would surprise with the chance of its least certain row, and the sum over clusters be as skewed as fewer than six
+    events. Such a sample says nothing of the clusters it missed. Rows that are clusters of their own do not count.
 
     Examples
     --------
@@ -77,7 +76,7 @@ def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:
     True
     """
     if clusters is None or int(clusters.max()) + 1 == len(clusters):
-        return False
+        return few_clusters(clusters)
     if min(len(np.unique(clusters[pairs.outcome == side])) for side in (False, True)) < FEWEST:
         return True
     chance = np.zeros(int(clusters.max()) + 1)

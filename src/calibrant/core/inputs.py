@@ -439,8 +439,11 @@ def check_forecast(
     classes: ArrayLike | None = None,
     space: Space = "proba",
     normalize: bool = False,
+    pairs: bool = False,
 ) -> Forecast:
-    """Check truth, forecast and weights together and return one `Forecast`."""
+    """Check truth, forecast and weights together and return one `Forecast`; `pairs`: as `check_pairs` does."""
+    if check_flag(pairs, "pairs", caller):
+        return check_pairs(y_true, y_proba, caller=caller, sample_weight=sample_weight)
     check_space(space, caller)
     if check_flag(normalize, "normalize", caller) and space == "logit":
         raise input_error("normalize", caller, "be False for logits", "True", "softmax normalizes by itself")

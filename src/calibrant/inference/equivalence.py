@@ -43,8 +43,7 @@ def equivalence_test(
     epsilon : float
         The largest error that still counts as calibrated.
     error : str, default "ks"
-        Which error is bounded: a metric that has an interval, ``"name@view"`` for another view. Without a view, that
-        of the verdict: class 1 of two classes, else the top label.
+        A metric that has an interval; without a view (``"name@view"``) that of the verdict: class 1 of two classes.
     groups : array-like of shape (n,), optional
         Cluster of each row.
     rng : None, int or Generator

@@ -10,7 +10,7 @@ from typing import Any
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.declare import Metric, Recipe, declared, lookup
-from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_pairs, check_words
+from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Record, Result
 from calibrant.core.weights import WeightKind
@@ -261,18 +261,8 @@ def evaluate(
     >>> evaluation.verdict.status, evaluation.verdict.direction
     ('miscalibrated', 'over')
     """
-    if check_flag(pairs, "pairs", "evaluate"):
-        forecast = check_pairs(y_true, y_proba, caller="evaluate", sample_weight=sample_weight)
-    else:
-        forecast = check_forecast(
-            y_true,
-            y_proba,
-            caller="evaluate",
-            sample_weight=sample_weight,
-            classes=classes,
-            space=space,
-            normalize=normalize,
-        )
+    named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
+    forecast = check_forecast(y_true, y_proba, caller="evaluate", normalize=normalize, pairs=pairs, **named)
     return evaluate_evidence(
         forecast.read_weights(weight_kind),
         metrics=measures if metrics is None else metrics,

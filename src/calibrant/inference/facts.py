@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core.clusters import FEWEST, few_clusters, few_surprises, number_of_clusters
+from calibrant.core.clusters import FEWEST, few_surprises, number_of_clusters
 from calibrant.core.counts import ClassCounts
 from calibrant.core.declare import Recipe, declared, lookup
 from calibrant.core.moments import FEW_EVENTS, Moments, clopper_pearson, mean_ends, mean_moments, wilson
@@ -131,7 +131,7 @@ def _means(pairs: Pairs) -> tuple[float, float]:
 
 def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) -> Interval | None:
     """Return predicted minus observed with the interval of a mean."""
-    if evidence.total < 2 or few_clusters(clusters) or few_surprises(pairs, clusters):
+    if evidence.total < 2 or few_surprises(pairs, clusters):
         return None
     moments: Moments = mean_moments(pairs.score.astype(np.float64) - pairs.outcome, pairs.weight, clusters)
     predicted, observed = _means(pairs)

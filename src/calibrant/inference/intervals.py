@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.core.clusters import few_clusters
 from calibrant.core.declare import Metric, Recipe, lookup
-from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups, check_names, check_pairs
+from calibrant.core.inputs import Forecast, check_forecast, check_groups, check_names
 from calibrant.core.moments import (
     FEW_EVENTS,
     Moments,
@@ -100,41 +100,22 @@ def interval(
     check_share(level, "level", "interval")
     measure = lookup(name, "interval", "classes")
     recipe = measure.build(caller="interval", **params)
-    if check_flag(pairs, "pairs", "interval"):
-        forecast = check_pairs(y_true, y_proba, caller="interval", sample_weight=sample_weight)
-    else:
-        forecast = check_forecast(
-            y_true,
-            y_proba,
-            caller="interval",
-            sample_weight=sample_weight,
-            classes=classes,
-            space=space,
-            normalize=normalize,
-        )
+    named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
+    forecast = check_forecast(y_true, y_proba, caller="interval", normalize=normalize, pairs=pairs, **named)
     if not forecast.counts and groups is None and method in ("auto", "hall", "normal"):
         groups = forecast.own_clusters()  # importance weights: the spread of weighted rows
     if groups is None:
         forecast.need_counts("an interval")
-    generator = check_rng(rng, "interval")
+    rng = check_rng(rng, "interval")
     check_count(n_resamples, "n_resamples", "interval", 1)
     if method in ("percentile", "bca") and not (method == "bca" and recipe.is_mean):
-        return bootstrap_interval(recipe, forecast, level, n_resamples, groups, generator, method)
+        return bootstrap_interval(recipe, forecast, level, n_resamples, groups, rng, method)
     pvalue = None
     if method == "auto" and not recipe.is_mean and n_resamples > 0:
-        null = null_distribution({name: recipe}, forecast, n_resamples, generator, check_groups(groups, forecast))
+        null = null_distribution({name: recipe}, forecast, n_resamples, rng, check_groups(groups, forecast))
         pvalue = null[name].pvalue(forecast.value(recipe)) if name in null else None
-    found = offered_interval(
-        measure,
-        recipe,
-        forecast,
-        level=level,
-        n_resamples=n_resamples,
-        groups=groups,
-        rng=generator,
-        method=method,
-        pvalue=pvalue,
-    )
+    how: dict[str, Any] = {"level": level, "groups": groups, "method": method, "pvalue": pvalue}
+    found = offered_interval(measure, recipe, forecast, n_resamples=n_resamples, rng=rng, **how)
     if found is None:
         raise input_error(
             "method",

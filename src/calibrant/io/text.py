@@ -21,7 +21,7 @@ from calibrant.errors import FileError
 from calibrant.io.bounds import too_large, unpacked_limit, zstd_size
 from calibrant.io.cells import number_like, tidy_cells
 
-__all__ = ["Dialect", "open_bytes", "read_text", "sniff", "sniff_file"]
+__all__ = ["Dialect", "open_bytes", "read_text", "sniff"]
 
 #: How much of a file is looked at.
 HEAD = 1 << 18
@@ -94,15 +94,6 @@ def unzstd(raw: bytes) -> bytes:
         raw, separator="\x01", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
     )
     return "\n".join("" if line is None else line for line in lines.to_series().to_list()).encode()
-
-
-def sniff_file(path: str | Path) -> Dialect:
-    """Return how a text file is written, by its first lines."""
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD)
-    if head[:2] == b"\x1f\x8b" or head[:4] == b"\x28\xb5\x2f\xfd":
-        head = open_bytes(path)[:HEAD]
-    return sniff(head, str(path))
 
 
 def sniff(head: bytes, source: str = "the file") -> Dialect:

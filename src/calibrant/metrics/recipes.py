@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core import conventions
-from calibrant.core.clusters import few_clusters, few_surprises
+from calibrant.core.clusters import few_surprises
 from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
 from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
 from calibrant.core.parallel import map_chunks
 from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, pair_block, program
-from calibrant.core.tables import Pairs
 from calibrant.errors import input_error
 from calibrant.estimators import Binned, CalibrationError, Estimator
 from calibrant.views import TopLabel, View, as_view
@@ -149,7 +148,7 @@ class MeanScore(Recipe):
         clusters = check_groups(groups, forecast)
         if clusters is None:
             return self.fill(forecast).moments()
-        if _unknown(forecast, clusters):
+        if few_surprises(TopLabel().pairs(forecast), clusters):
             return None
         x = self.rows(forecast)
         return mean_moments(x, forecast.weights, clusters) if np.isfinite(x).all() else None
@@ -165,7 +164,7 @@ class MeanScore(Recipe):
         if clusters is None:
             return self.fill_null(forecast).null_moments()
         x, excess, *_ = self._columns(forecast, null=True)
-        if _unknown(forecast, clusters) or not np.isfinite(excess).all():
+        if few_surprises(TopLabel().pairs(forecast), clusters) or not np.isfinite(excess).all():
             return None
         return clustered_null(float(np.average(x, weights=forecast.weights)), excess, forecast.weights, clusters)
 
@@ -181,11 +180,6 @@ class MeanScore(Recipe):
 
     def _columns(self, forecast: Forecast, *, null: bool) -> list[Floats]:
         return score_columns((self.score,), forecast, pairs=self.pairs_suffice, null=null)
-
-
-def _unknown(forecast: Forecast, clusters: Ints) -> bool:
-    """Whether the law of a mean over clusters is unknown: too few of them, or too few that hold a surprise."""
-    return few_clusters(clusters) or few_surprises(Pairs(forecast.top_score, forecast.hit, None), clusters)
 
 
 def criteria() -> tuple[str, ...]:
@@ -292,16 +286,8 @@ def calibration_error(
     """
     check_flag(root, "root", "calibration_error")
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
-    forecast = check_forecast(
-        y_true,
-        y_proba,
-        caller="calibration_error",
-        sample_weight=sample_weight,
-        classes=classes,
-        space=space,
-        normalize=normalize,
-    )
-    return recipe.once(forecast)
+    named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
+    return recipe.once(check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, **named))
 
 
 __all__ = [

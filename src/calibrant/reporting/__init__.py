@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
+from calibrant.core.inputs import Forecast, check_forecast, to_array
 from calibrant.core.options import check_type
 from calibrant.reporting.page import Report
 from calibrant.reporting.recalibration import apply_named, compare_methods_on
@@ -77,18 +77,8 @@ def report(
     >>> page.html.startswith("<!doctype html>")
     True
     """
-    if check_flag(pairs, "pairs", "report"):
-        forecast = check_pairs(y_true, y_proba, caller="report", sample_weight=sample_weight)
-    else:
-        forecast = check_forecast(
-            y_true,
-            y_proba,
-            caller="report",
-            sample_weight=sample_weight,
-            classes=classes,
-            space=space,
-            normalize=normalize,
-        )
+    named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
+    forecast = check_forecast(y_true, y_proba, caller="report", normalize=normalize, pairs=pairs, **named)
     for argument, value, kind in (
         ("title", title, str),
         ("source", source, str | None),
@@ -98,13 +88,8 @@ def report(
     hint = "pass for example by={'site': sites}"
     given = check_type({} if by is None else by, Mapping, "by", "report", "map names to columns", hint)
     columns = {name: to_array(values, name, "report") for name, values in given.items()}
-    repaired = None
-    if after is not None:
-        repaired = (
-            check_pairs(y_true, after, caller="report", sample_weight=sample_weight)
-            if pairs
-            else check_forecast(y_true, after, caller="report", sample_weight=sample_weight, classes=classes)
-        )
+    named.pop("space")
+    repaired = None if after is None else check_forecast(y_true, after, caller="report", pairs=pairs, **named)
     page = report_evidence(
         forecast,
         after=repaired,

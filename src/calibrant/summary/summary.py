@@ -13,7 +13,7 @@ from calibrant._deprecated import lazy_attribute
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.cells import Growing, add_bins, fill_cells
 from calibrant.core.declare import Recipe, lookup
-from calibrant.core.inputs import Forecast, check_classes, check_flag, check_forecast, check_n_bins, check_pairs
+from calibrant.core.inputs import Forecast, check_classes, check_flag, check_forecast, check_n_bins
 from calibrant.core.notebook import text_html
 from calibrant.core.options import check_type, listed
 from calibrant.core.tables import Bins, Table
@@ -164,25 +164,11 @@ class Summary(CellEvidence):
             Rescale rows to sum 1.
         """
         caller = "Summary.update"
-        if self.pairs:
-            return self.add(check_pairs(y_true, y_proba, caller=caller, sample_weight=sample_weight))
-        forecast = check_forecast(
-            y_true,
-            y_proba,
-            caller=caller,
-            sample_weight=sample_weight,
-            classes=self.classes,
-            space=space,
-            normalize=normalize,
-        )
+        named: dict[str, Any] = {"sample_weight": sample_weight, "classes": self.classes, "space": space}
+        forecast = check_forecast(y_true, y_proba, caller=caller, normalize=normalize, pairs=self.pairs, **named)
         if forecast.n_classes != self.n_classes:
-            raise input_error(
-                "y_proba",
-                caller,
-                f"have {self.n_classes} columns",
-                f"{forecast.n_classes}",
-                "keep one Summary per model",
-            )
+            rule, got = f"have {self.n_classes} columns", f"{forecast.n_classes}"
+            raise input_error("y_proba", caller, rule, got, "keep one Summary per model")
         return self.add(forecast)
 
     def add(self, forecast: Forecast) -> Self:

@@ -360,9 +360,8 @@ def _lines(
     ]
     for name, limit in limits.pvalues.items():
         value, metric = pvalues[name], evaluation[_judged(name)].name
-        passed = value is not None and value >= limit  # no p-value keeps no limit
-        answer: Answer = "within" if passed else "beyond"
-        lines.append(Line(by, name, "min-pvalue", limit, value, passed, answer, metric=metric))
+        kept = value is not None and value >= limit  # no p-value keeps no limit
+        lines.append(Line(by, name, "min-pvalue", limit, value, kept, "within" if kept else "beyond", metric=metric))
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_forecast, check_pairs
+from calibrant.core.inputs import check_forecast
 from calibrant.core.weights import WeightKind
 from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
@@ -159,12 +159,8 @@ def _page(
     if after is not None:
         if opened.predictions is not None:
             raise left_out("after", "report", "next to a file or frame", "an array", "give {calibrator}")
-        options: dict[str, Any] = {"caller": "report", "sample_weight": how.sample_weight}
-        after = (
-            check_pairs(y_true, after, **options)
-            if how.pairs
-            else check_forecast(y_true, after, classes=how.classes, **options)
-        ).read_weights(how.weight_kind)
+        named: dict[str, Any] = {"sample_weight": how.sample_weight, "classes": how.classes, "pairs": how.pairs}
+        after = check_forecast(y_true, after, caller="report", **named).read_weights(how.weight_kind)
     settings = about | {"by": dict(opened.columns), "groups": opened.clusters}
     return report_evidence(evidence, after=after, calibrator=calibrator, compare_methods=compare_methods, **settings)
 
