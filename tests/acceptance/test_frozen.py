@@ -53,6 +53,8 @@ CHANGED: dict[str, str] = {
     f"{{evaluate,report,compare}}/*.{MEANS[:-1]},entropy,confidence}}.{{low,high}}": "the far end of a skewed mean reaches further",
     "monitor/k2*.json.{log_evalue,history.*.log_evalue}": "two classes: bets on the probability of class 1",
     "report/k2.json.{views.*,pickers.*,size.resolvable}": "two classes: the probability of class 1 comes first",
+    "check/k2.json.checks.*.value": "two classes: a limit on an error judges class 1",
+    "report/k2.json.measures": "two classes: one more row, ks@class-1, which the verdict and gates judge",
 }
 #: Pattern -> why a key is no longer written; `test_old_files` reads files that have it.
 GONE: dict[str, str] = {

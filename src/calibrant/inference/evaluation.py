@@ -29,8 +29,6 @@ from calibrant.views import ClassK, Classwise, TopLabel, View
 __all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
-#: Errors that two classes show of the top label and of class 1, which the verdict and gates judge.
-_BOTH = ("ece", "ks")
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,8 @@ def build_metrics(
     if metrics is None:
         names = [metric.name for metric in declared(evidence.task) if metric.default]
         if evidence.n_classes == 2:
-            names = [each for name in names for each in ((name, f"{name}@class-1") if name in _BOTH else (name,))]
+            names.insert(names.index("ece") + 1, "ece@class-1")
+            names.insert(names.index("cwce") + 1, "ks@class-1")  # last of the errors: those above keep their draws
     elif everything:
         names = [metric.name for metric in declared(evidence.task)]
     else:
