@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
-from calibrant._typing import RNG, ArrayLike, Space
+from calibrant._typing import RNG, ArrayLike, Floats, Space
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
 from calibrant.core.options import check_type
 from calibrant.reporting.page import Report
@@ -128,13 +128,15 @@ def report_evidence(
     *,
     after: Forecast | None = None,
     calibrator: Any | None = None,
+    calibrated: Floats | None = None,
     compare_methods: bool = True,
     league: bool | None = None,
     **settings: Any,
 ) -> Report:
     """Return the report on evidence: checked rows, a `Summary`, or the `Slices` of an engine.
 
-    Sections that a form cannot answer are left out: cells know no recalibration of single rows.
+    Sections that a form cannot answer are left out: cells know no recalibration of single rows. `calibrated` holds what
+    the calibrator made of the rows, where a file or frame was read for it.
 
     Examples
     --------
@@ -153,7 +155,7 @@ def report_evidence(
         return Report(summarize_rows(evidence, **settings), kind="regression")
     repair: dict[str, Any] | None = None
     if calibrator is not None:
-        after, repair = apply_named(evidence, calibrator)
+        after, repair = apply_named(evidence, calibrator, calibrated)
     elif after is None and (compare_methods if league is None else league) and getattr(evidence, "has_vectors", False):
         repair = compare_methods_on(evidence)
     return Report(summarize(evidence, after=after, repair=repair, **settings))
