@@ -27,9 +27,7 @@ def _scores(forecast: Forecast, space: str) -> Any:
     return forecast.proba()
 
 
-def apply_named(
-    forecast: Forecast, calibrator: Any, proba: Floats | None = None
-) -> tuple[Forecast, dict[str, Any]]:
+def apply_named(forecast: Forecast, calibrator: Any, proba: Floats | None = None) -> tuple[Forecast, dict[str, Any]]:
     """Apply a fitted calibrator, unless what it made of the rows is there, and describe it."""
     if proba is None:
         scores = np.asarray(_scores(forecast, getattr(calibrator, "space", "proba")))

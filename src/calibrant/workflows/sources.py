@@ -185,7 +185,10 @@ def names_of(by: Any, caller: str) -> list[str]:
     if isinstance(by, Mapping):
         raise left_out("by", caller, "as arrays next to a file or frame", "a mapping", "name columns")
     given = [by] if isinstance(by, str) else list(by)
-    return [part.strip() for item in given for part in item.split(",") if part.strip()]
+    names = [part.strip() for item in given for part in item.split(",") if part.strip()]
+    if given and not names:
+        raise input_error("by", caller, "name a column", repr(by), "leave it out, or name one")
+    return names
 
 
 def open_data(
