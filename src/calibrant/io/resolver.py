@@ -174,6 +174,10 @@ class _Resolver(Forms):
         """Return how to name the columns that may hold the scores; None where none or too many do."""
         numbers = [n for n, f in self.fields.items() if f.kind == "number" and self.values]
         near = [name for name in numbers if self.differs(name)]
+        if self.values is None:  # the names alone: whatever numbers there are beside the truth
+            near = [n for n, f in self.fields.items() if f.kind == "number" and n != self.first(known.TRUTH)]
+            hint = f"if {listed(near)} hold them, name them with {{proba={','.join(near)}}}"
+            return hint if 0 < len(near) <= 12 else None
         lists = [name for name, field in self.fields.items() if field.kind == "list"]
         if self.things == "arrays" and len(lists) == 1 and len(self.fields) == 2:
             (other,) = set(self.fields) - set(lists)

@@ -10,7 +10,8 @@ from typing import Any
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_pairs
+from calibrant.core.inputs import check_flag, check_pairs
+from calibrant.core.options import check_type
 from calibrant.core.weights import WeightKind
 from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
@@ -120,6 +121,9 @@ def report(
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
+    for argument, value in (("title", title), ("source", source), ("command", command)):
+        check_type(value, str | None, argument, "report", "be text", "pass a sentence")
+    check_flag(pairs, "pairs", "report")
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
     about: dict[str, Any] = {
