@@ -47,13 +47,14 @@ def command(calibrator: str, file: str, *, output: str, as_json: bool, **options
         emit(f"Note: {done.note}.", err=True)
     if done.left_out:
         emit(f"Note: {done.left_out}.", err=True)
+    step = f"calibrant {_next(calibrator, file, output, options, seen=done.in_sample is not None)}"
     if as_json:
-        emit_json(done.to_dict() | {"calibrator": calibrator})
+        emit_json(done.to_dict() | {"calibrator": calibrator, "next": step})
     elif output != "-":
         emit(str(done))
         if done.in_sample is not None:
             emit(f"Note: {done.in_sample.sentence}", err=True)
-        emit(f"Next: calibrant {_next(calibrator, file, output, options, seen=done.in_sample is not None)}", err=True)
+        emit(f"Next: {step}", err=True)
 
 
 def _next(calibrator: str, file: str, output: str, options: dict[str, Any], *, seen: bool) -> str:

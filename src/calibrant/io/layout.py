@@ -211,10 +211,7 @@ def choose_part(names: Iterable[str], layout: Layout, source: str) -> dict[str, 
 
 
 def say(found: Columns, n: int | None = None, *, told: bool = False) -> None:
-    """Say what was read as what; the command line shows it, a program may listen to the logger `calibrant.read`.
-
-    `told`: the caller named the weights, so that nothing more need be said of them.
-    """
+    """Say what was read as what; the command line shows it, a program may listen to the logger `calibrant.read`."""
     _log.info("%s", found.sentence(n))
     if found.weight and not told:
         note(f"every row counts by the column {found.weight}; if it is a feature of the rows, say --weight none")

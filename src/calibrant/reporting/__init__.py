@@ -32,8 +32,7 @@ def report_evidence(
 ) -> Report:
     """Return the report on evidence: checked rows, a `Summary`, or the `Slices` of an engine.
 
-    Sections that a form cannot answer are left out: cells know no recalibration of single rows. `calibrated` holds what
-    the calibrator made of the rows, where a file or frame was read for it.
+    Sections that a form cannot answer are left out. `calibrated` holds what the calibrator made of the rows, if known.
 
     Examples
     --------

@@ -26,8 +26,7 @@ def quoted(word: str | Path) -> str:
 def reading_words(options: Mapping[str, Any], file: str = "", command: str = "fit") -> str:
     """Return the options of reading that were given, as words of a command line with a space before.
 
-    Those that `command` does not take are left out, and those of an engine where `file` is one, which fits in memory.
-    A file whose parts are calibration and test rows needs none named; of others it is the one that was read.
+    Those that `command` does not take are left out, those of an engine for one file, and the part of calibration rows.
 
     Examples
     --------

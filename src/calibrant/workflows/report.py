@@ -179,8 +179,7 @@ def _after(y_true: Any, after: Any, rows: Predictions | None, how: Reading) -> A
         found = check_pairs(y_true, after, caller="report", sample_weight=how.sample_weight)
     else:
         second = aligned(array_rows(y_true, after, replace(how, space=None, percent=False)), rows, how)
-        second = replace(second, truth=rows.truth, classes=second.classes or rows.classes)
-        found = to_evidence(second, caller="report")
+        found = to_evidence(replace(second, truth=rows.truth, classes=second.classes or rows.classes), caller="report")
     return found.read_weights(how.weight_kind)
 
 
