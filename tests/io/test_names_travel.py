@@ -177,3 +177,43 @@ def test_two_labels_of_any_kind(data):
     assert calibrant.evaluate(t, 100 * s, percent=True, n_resamples=0)["brier"].value == pytest.approx(right)
     with pytest.raises(CalibrantError, match="percent"):
         calibrant.evaluate(t, 100 * s, n_resamples=0)
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_numbered_columns_meet_no_names_by_position(folder, tmp_path, command):
+    numbered = pl.read_csv(folder / "counted.csv").rename({f"p_{name}": f"p_{k}" for k, name in enumerate(NAMES)})
+    numbered.write_csv(tmp_path / "numbered.csv")
+    words = [command, tmp_path / "numbered.csv", "--calibrator", folder / "cal.json"]
+    words += ["-o", tmp_path / "page.html", "--no-compare", "--resamples", 20] if command == "report" else []
+    done = run(*words)
+    assert done.exit_code == 1
+    assert "have the classes cat, dog, fox; got no names in p_0, p_1, p_2" in str(done.exception)
+    assert run(*words, "--proba", "p_0,p_1,p_2").exit_code == 0
+
+
+def test_compare_of_two_files_meets_no_names_by_position(folder, tmp_path):
+    bare = pl.read_csv(folder / "plain.csv").drop("label")
+    bare.rename({f"p_{name}": f"p_{k}" for k, name in enumerate(NAMES)}).write_csv(tmp_path / "numbered.csv")
+    done = run("compare", folder / "plain.csv", tmp_path / "numbered.csv")
+    assert done.exit_code == 1
+    assert "the classes of the first (cat, dog, fox); got no names in p_0, p_1, p_2" in str(done.exception)
+
+
+def test_frames_of_numbered_columns_meet_no_named_calibrator(data):
+    p, y, codes = data
+    fitted = TemperatureScaling(classes=NAMES).fit(p, y)
+    frame = pl.DataFrame(p, schema=["p_0", "p_1", "p_2"])
+    for verb, more in ((calibrant.compare, {}), (calibrant.report, {"n_resamples": 20})):
+        with pytest.raises(CalibrantError, match="got no names in p_0, p_1, p_2"):
+            verb(codes, frame, calibrator=fitted, **more)
+
+
+def test_report_after_meets_by_name(data):
+    p, y, codes = data
+    first = pl.DataFrame(p, schema=[f"p_{name}" for name in NAMES])
+    second = first.select(*(f"p_{name}" for name in PERMUTED))
+    for labels in (y, codes):
+        page = calibrant.report(labels, first, after=second, n_resamples=20)
+        assert "Accuracy unchanged" in page.summary["comparison"]["verdict"]
+    with pytest.raises(CalibrantError, match="have the classes cat, dog, fox; got cat, dog, owl"):
+        calibrant.report(y, first, after=first.rename({"p_fox": "p_owl"}), n_resamples=20)

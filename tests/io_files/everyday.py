@@ -1128,3 +1128,53 @@ def nested_prediction(path: Path) -> Expected:
     rows = [{"label": GUESS[i], "probabilities": dict(zip(CLASSES, P[i].tolist(), strict=True))} for i in range(N)]
     text(path, [json.dumps({"truth": NAMES[i], "prediction": rows[i]}) for i in range(N)])
     return THREE
+
+
+@case(".npy")
+def keras_column_and_labels_in_text(path: Path) -> Expected:
+    """``model.predict`` of a sigmoid is a matrix of one column; the labels stand in a text file, one in each line."""
+    np.save(path, S[:, None])
+    labels = path.with_name("labels.txt")
+    labels.write_text("y\n" + "\n".join(map(str, T)) + "\n")
+    return Right(S, T, args=("--label", str(labels)))
+
+
+@case(".npy")
+def one_hot_labels_beside_npy(path: Path) -> Expected:
+    """Labels after ``to_categorical``."""
+    np.save(path, P)
+    labels = path.with_name("labels.npy")
+    np.save(labels, np.eye(3)[Y])
+    return Right(P, Y, args=("--label", str(labels)), said=("one-hot",))
+
+
+@case(".npy")
+def labels_in_text_of_other_rows(path: Path) -> Expected:
+    """A text file with fewer labels than rows."""
+    np.save(path, P)
+    labels = path.with_name("labels.txt")
+    labels.write_text("0\n1\n")
+    return Refused(("2 lines for 60 rows",), args=("--label", str(labels)))
+
+
+@case(".csv")
+def delimiter_after_every_row(path: Path) -> Expected:
+    """A printing loop ends its rows, but not its first line, with a comma."""
+    path.write_text("label,score\n" + "".join(f"{t},{s},\n" for t, s in zip(T, S, strict=True)))
+    return Refused(("a delimiter at the end of every row",))
+
+
+@case(".jsonl")
+def lists_of_log_probabilities(path: Path) -> Expected:
+    """The log-softmax of PyTorch, one list in each row."""
+    p = np.clip(P, 1e-9, 1)
+    rows = zip(Y, np.log(p / p.sum(axis=1, keepdims=True)), strict=True)
+    path.write_text("".join(json.dumps({"target": int(y), "log_probs": z.tolist()}) + "\n" for y, z in rows))
+    return Right(p, Y)
+
+
+@case(".csv")
+def weight_of_patients(path: Path) -> Expected:
+    """A feature called weight, which is not asked to weigh anything."""
+    pl.DataFrame({"label": T, "score": S, "weight": np.linspace(50, 90, N)}).write_csv(path)
+    return Right(S, T, args=("--weight", "none"))

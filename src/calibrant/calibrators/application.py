@@ -77,7 +77,8 @@ def class_order(
     known = np.asarray(calibrator.classes_).tolist()
     nameless = known == list(range(len(known)))
     if names is None and not nameless and not ordered and len(columns) == len(known) > 2:
-        hint = f"say the order of the columns with {{proba={','.join(columns[:3])}{',…' if len(columns) > 3 else ''}}}"
+        first = ",".join(columns[:3]) + (",…" if len(columns) > 3 else "")
+        hint = f"call them so, or say the order of the columns with {{proba={first}}}"
         raise input_error("data", caller, f"have the classes {_shown(known)}", f"no names in {_shown(columns)}", hint)
     if names is None or (nameless and ordered):
         return None

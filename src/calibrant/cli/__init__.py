@@ -29,6 +29,8 @@ PLUGINS = "calibrant.commands"
 #: Commands that packages of this project add, for whoever asks for one that is not installed.
 ADDED_BY = {"bench": "calibrant-benchmarks", "reproduce": "calibrant-papers", "train": "calibrant-papers"}
 
+#: Arguments that hold nothing but words of the command line: an error of theirs is one of usage.
+WORDS = ("metrics", "measures", "view", "by", "n_bins")
 #: Commands in the order in which they are needed.
 STORY = ("evaluate", "fit", "apply", "compare", "check", "report", "monitor", "explain", "study", "demo")
 #: What others call our commands.
@@ -122,7 +124,10 @@ class CommandFolder(click.Group):
             return super().invoke(ctx)
         except CalibrantError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            raise (error if command is None else in_flags(error, command)) from error.__cause__
+            said = error if command is None else in_flags(error, command)
+            if getattr(error, "argument", None) in WORDS:
+                raise click.UsageError(str(said)) from error
+            raise said from error.__cause__
         finally:
             log.removeHandler(reader)
             scan.removeHandler(reader)

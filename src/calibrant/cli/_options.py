@@ -38,7 +38,7 @@ file_options = _several(
         help="Column, array or pattern of the probabilities, e.g. 'prob_*' or cat,dog,bird (repeat).",
     ),
     click.option("--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."),
-    click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies)."),
+    click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies); none for no weights."),
     click.option(
         "--space", type=click.Choice(["proba", "logit"]), help="What the scores are, if the names do not say."
     ),
@@ -115,7 +115,10 @@ def join(options: dict[str, Any]) -> dict[str, Any]:
     if "proba" in options:
         options["proba"] = options["proba"] or None
     if "metrics" in options:
-        options["metrics"] = words((*options.pop("metrics"), *options.pop("measures", ()))) or None
+        given = (*options.pop("metrics"), *options.pop("measures", ()))
+        options["metrics"] = words(given) or None
+        if given and options["metrics"] is None:
+            raise click.UsageError("--metric must name a metric. Hint: calibrant explain lists them.")
         if options["metrics"] == ["all"]:
             options["metrics"] = "all"
     if "seed" in options:

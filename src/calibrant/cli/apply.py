@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -40,30 +40,33 @@ def command(calibrator: str, file: str, *, output: str, as_json: bool, **options
     Tables stream in bounded memory. The output appears whole or not at all. A row whose scores cannot be used gives
     NULL and is counted.
     """
-    from calibrant.io.paths import is_many
     from calibrant.workflows.apply import apply
-    from calibrant.workflows.next_step import quoted, reading_words
 
     done = apply(calibrator, file, output, **join(options))
     if done.note:
         emit(f"Note: {done.note}.", err=True)
     if done.left_out:
         emit(f"Note: {done.left_out}.", err=True)
+    step = f"calibrant {_next(calibrator, file, output, options, seen=done.in_sample is not None)}"
     if as_json:
-        emit_json(done.to_dict() | {"calibrator": calibrator})
+        emit_json(done.to_dict() | {"calibrator": calibrator, "next": step})
     elif output != "-":
-        words = reading_words({name: value for name, value in options.items() if name in _kept(options)})
-        step = f"evaluate {quoted(output)}" if is_many(file) else f"compare {quoted(file)} {quoted(output)}{words}"
         emit(str(done))
         if done.in_sample is not None:
             emit(f"Note: {done.in_sample.sentence}", err=True)
-            step = f"compare {quoted(file)}{reading_words(options)} --calibrator {quoted(calibrator)}"
-        emit(f"Next: calibrant {step}", err=True)
+        emit(f"Next: {step}", err=True)
 
 
-def _kept(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of reading that the output needs as well; columns of logits have another name there."""
-    named = options.get("proba") or ()
-    logits = any(name.startswith("logit") for name in ((named,) if isinstance(named, str) else named))
-    kept = ("label", "positive", "percent", "confidence", "correct", "weight", "mean", "variance", "std")
-    return kept if logits or options.get("space") == "logit" else (*kept, "proba")
+def _next(calibrator: str, file: str, output: str, options: dict[str, Any], *, seen: bool) -> str:
+    """Return the command that shows what it helped; the output is read like the file where it is of its kind."""
+    from calibrant.io.paths import is_many
+    from calibrant.workflows.next_step import quoted, reading_words
+
+    logits = options.get("space") == "logit" or any("logit" in name for name in options.get("proba") or ())
+    if is_many(file):
+        kept = {name: value for name, value in options.items() if not (logits and name in ("space", "proba"))}
+        return f"evaluate {quoted(output)}{reading_words(kept, output)}"
+    words = reading_words(options, command="compare")
+    if seen or logits or Path(file).suffix.lower() != Path(output).suffix.lower():
+        return f"compare {quoted(file)}{words} --calibrator {quoted(calibrator)}"
+    return f"compare {quoted(file)} {quoted(output)}{words}"

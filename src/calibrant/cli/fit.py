@@ -120,15 +120,14 @@ def _next(done: Any, file: str, output: str, options: dict[str, Any]) -> str:
     """Return the command for the case at hand."""
     from calibrant.workflows.next_step import has_parts, is_one, quoted, reading_words, repaired_name
 
-    words = reading_words(options)
+    words = reading_words(options, file)
     if done.changes_nothing and done.method == "auto":
         return f"nothing to apply: no method was proven to help. To see why: calibrant report {quoted(file)}{words}"
-    scores = reading_words(
-        {name: value for name, value in options.items() if name not in ("label", "weight", "correct")}
-    )
+    scores = reading_words(options, file, "apply")
     if done.proof is not None:
         return f"calibrant apply {quoted(output)} {quoted(file)}{scores} -o {quoted(repaired_name(file))}"
     if has_parts(file):
+        words = reading_words(options, file, "compare")
         return f"calibrant compare {quoted(file)}{words} --calibrator {quoted(output)}"
     if is_one(file):
         prove = f"calibrant fit {quoted(file)}{words} --holdout 0.3 -o {quoted(output)}"

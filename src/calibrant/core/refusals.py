@@ -16,6 +16,7 @@ __all__ = [
     "bad_label",
     "bad_row",
     "bad_rows",
+    "counted_from_one",
     "first_true",
     "need_numbers",
     "not_whole",
@@ -29,6 +30,7 @@ LEAST_SUM = 1e-300
 LARGEST_LOGIT = 1e50
 LOGITS = "hold finite logits of at most 1e50"
 _NAMES = "drop rows without a label, or give the names of the classes (one column each, or an array classes)"
+_IN_ORDER = "give the names of the classes in the order of the columns"
 #: Bad rows that an error lists at most.
 MOST_ROWS = 4
 
@@ -154,13 +156,19 @@ def need_numbers(labels: Array, caller: str) -> None:
 
 def bad_label(labels: Array, n_classes: int, caller: str) -> InputError:
     """Return the error of the labels that are no class indices."""
-    rule, hint = f"hold class indices 0 … {n_classes - 1}", "give the names of the classes in the order of the columns"
+    rule, hint = f"hold class indices 0 … {n_classes - 1}", _IN_ORDER
     if labels.dtype.kind not in "iubf":
         return input_error("y_true", caller, rule, f"{labels.tolist()[0]!r}", hint, rows=[0])
     bad = (labels < 0) | (labels >= n_classes)
     value = labels[first_true(bad)]
     shown = f"{value}" if labels.dtype.kind == "b" else f"{value.item():g}"
     return input_error("y_true", caller, rule, shown, f"count classes from 0, or {hint}", **bad_rows(bad))
+
+
+def counted_from_one(n_classes: int, caller: str) -> InputError:
+    """Return the error of labels that an engine saw to be 1 … K."""
+    rule, got = f"hold class indices 0 … {n_classes - 1}", f"1 … {n_classes}"
+    return input_error("y_true", caller, rule, got, f"count classes from 0, or {_IN_ORDER}")
 
 
 def unknown_label(labels: Array, bad: Bools, caller: str) -> InputError:

@@ -84,7 +84,7 @@ def apply_frame(
     order = None
     if columns.kind == "wide":
         ordered = len((layout or Layout()).patterns) > 1
-        order = class_order(calibrator, columns.classes or columns.names, ordered=ordered, columns=columns.scores)
+        order = class_order(calibrator, columns.classes or columns.names, ordered=ordered, columns=found.scores)
     if order is not None:  # classes meet by name
         columns = replace(columns, scores=tuple(columns.scores[i] for i in order))
     renamed = new_names(found.scores, list(hidden.schema), "the frame")

@@ -14,6 +14,7 @@ import numpy as np
 
 from calibrant._typing import Array, Ints
 from calibrant.core.inputs import check_forecast, check_pairs
+from calibrant.core.refusals import counted_from_one
 from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, program
 from calibrant.engines.expressions import Block, choose, expr, is_nan, write_program
 from calibrant.engines.private import Private
@@ -349,6 +350,16 @@ def label_values(*tables: Private) -> Callable[[str, bool], set[Any]]:
         return found
 
     return values
+
+
+def refuse_counted(
+    columns: Columns, k: int, rejected: Mapping[str, int], values: Callable[[str, bool], set[Any]]
+) -> None:
+    """Refuse labels that count K classes from 1, as rows do, where some named no class: all would be one off."""
+    if rejected.get("label") and columns.classes is None and columns.names is None:
+        held = {value for value in values(columns.label, False) if isinstance(value, int | float)}
+        if held and min(held) == 1 and max(held) == k:
+            raise counted_from_one(k, "evaluate")
 
 
 def _reason(table: Any, columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool) -> nw.Expr:

@@ -123,7 +123,8 @@ def summarize(
     named = tuple(check_words(by, "by", "summarize"))
     by = _nested(tables[0], named)
     blocks = [private(_unnested(table, named, by)) for table in tables]
-    columns = find_columns(blocks[0].schema, layout or Layout(), by, values=rows.label_values(*blocks))
+    values = rows.label_values(*blocks)
+    columns = find_columns(blocks[0].schema, layout or Layout(), by, values=values)
     kept = None if views is None else tuple(listed(views, "views", "summarize"))
     options: dict[str, Any] = {
         "views": kept,
@@ -136,6 +137,7 @@ def summarize(
         options["n_classes"] = n_classes or first_length(blocks[0].table, blocks[0].columns(columns))
     found = reduce(add, (_summarize_block(block.table, block.columns(columns), options) for block in blocks))
     found = replace(found, by=named)
+    rows.refuse_counted(columns, found.whole.n_classes or 0, found.rejected, values)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
         raise input_error(

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant._typing import Array, Bools, Floats
 from calibrant.engines.batches import Batch, batches, first_length, reduce_rows
-from calibrant.engines.frame_rows import label_values
+from calibrant.engines.frame_rows import label_values, refuse_counted
 from calibrant.engines.private import private
 from calibrant.errors import input_error
 from calibrant.io.layout import Columns, Layout
@@ -85,6 +85,7 @@ def draw(frame: Any, layout: Layout | None = None, *, seed: int = 0, normalize: 
     else:
         rows = (counts.see(batch, columns) for batch in batches(table, columns, k, normalize=normalize))
     kept = _smallest(rows, most, np.random.default_rng(seed))
+    refuse_counted(found, k, counts.rejected, label_values(hidden))
     if kept is None:
         listed = ", ".join(f"{count} rows {reason}" for reason, count in counts.rejected.items() if count)
         raise input_error(

@@ -34,7 +34,7 @@ class Layout:
     proba : str or sequence of str, optional
         Column, array, pattern (``prob_*``), or several of them (comma-separated in one string).
     label, weight : str, optional
-        Truth and frequencies.
+        Truth and frequencies; the weight ``"none"`` leaves a column of that name alone.
     space : {"proba", "logit"}, optional
         What the scores are, when their names do not say.
     mean, variance, std : str, optional
@@ -148,7 +148,7 @@ class Columns:
         if self.positive is not None:
             parts.append(f"positive = {self.positive}")
         if self.weight:
-            parts.append(f"weight = {self.weight}")
+            parts.append(f"rows weighted by {self.weight}")
         return " · ".join([*parts, *([] if n is None else [f"{count(n)} rows"])])
 
 
@@ -210,9 +210,11 @@ def choose_part(names: Iterable[str], layout: Layout, source: str) -> dict[str, 
     return chosen
 
 
-def say(found: Columns, n: int | None = None) -> None:
+def say(found: Columns, n: int | None = None, *, told: bool = False) -> None:
     """Say what was read as what; the command line shows it, a program may listen to the logger `calibrant.read`."""
     _log.info("%s", found.sentence(n))
+    if found.weight and not told:
+        note(f"every row counts by the column {found.weight}; if it is a feature of the rows, say --weight none")
 
 
 def note(text: str) -> None:

@@ -79,7 +79,7 @@ SINGLE = ScoreNames(
             "p proba probability probabilities y_prob y_proba y_score logit y_logit y_scores y_probs y_pred_proba"
             " y_pred_prob pred_proba pred_prob pred_probs predicted_probability predicted_probabilities"
             " predicted_proba predicted_prob predicted_risk prediction_score p_hat phat risk wahrscheinlichkeit"
-            " probabilité probabilite probabilidad probabilità"
+            " probabilité probabilite probabilidad probabilità log_probs logprobs log_probabilities"
         ),
         *(("predictions", None), ("outputs", None), ("output", None), ("pred", "proba")),
     ),

@@ -125,9 +125,7 @@ def assemble(
             variance = np.square(variance)
     source = found.scores if found.variance is None else (*found.scores, found.variance)
     weights = None if found.weight is None else get(found.weight)
-    if weights is not None and layout.weight is None and weights.dtype.kind == "f" and (weights % 1 != 0).any():
-        note(f"the rows are weighted by {found.weight}; if it is a feature of the rows, give the column another name")
-    say(said, len(scores))
+    say(said, len(scores), told=layout.weight is not None)
     return Predictions(
         kind,
         scores,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from calibrant.errors import FileError, input_error
 from calibrant.io.bounds import check_archive
 from calibrant.io.damage import check_lengths
 from calibrant.io.json_files import frame_of, read_json, read_lines, unnested
-from calibrant.io.layout import Columns, Layout, array_fields, choose_part, say
+from calibrant.io.layout import Columns, Layout, array_fields, choose_part
 from calibrant.io.logs import find_log, read_inspect_archive
 from calibrant.io.paths import file_format, in_utf8, plain_errors
 from calibrant.io.predictions import Look, Predictions, assemble, frame_predictions
 from calibrant.io.resolver import resolve
-from calibrant.io.scale import scaled, unrounded
 from calibrant.io.text import open_bytes, read_text, sniff
 
 __all__ = ["read_predictions", "read_table"]
@@ -100,20 +99,29 @@ def _read_npy(path: str | Path, layout: Layout) -> Predictions:
 
     def load(name: str | Path) -> Array:
         with plain_errors(name):
+            if name != path and file_format(name) in ("csv", "tsv"):
+                return _label_lines(name, len(scores))
             array: Array = np.load(name, allow_pickle=False)
         return array
 
     scores = load(path)
-    truth = None
-    if layout.label is not None:
-        file_format(layout.label)
-        truth = load(layout.label)
-    elif layout.labels_needed:
+    if layout.label is None and layout.labels_needed:
         raise FileError(f"{path} holds no labels", hint="name them with {label=labels.npy}")
-    say(Columns("list" if scores.ndim > 1 else "binary", ("probs",), layout.label or "", layout.space or "proba"))
-    if (layout.space or "proba") == "proba" and scores.dtype.kind in "fiu":
-        scores = unrounded(scaled(scores, percent=layout.percent))
-    return Predictions("vectors", scores, truth, layout.space or "proba", source=("probs",))
+    kind: Literal["list", "binary"] = "list" if scores.ndim > 1 else "binary"
+    found = Columns(kind, ("probs",), layout.label or "", layout.space or "proba")
+    return assemble(found, load, scores, {}, layout)
+
+
+def _label_lines(path: str | Path, n: int) -> Array:
+    """Return the labels of a text file with one in each line, below a name or not."""
+    lines = [line.strip().strip('"') for line in open_bytes(path).decode("utf-8-sig").splitlines() if line.strip()]
+    lines = lines[1:] if len(lines) == n + 1 else lines
+    if len(lines) != n:
+        raise FileError(f"{path} has {len(lines)} lines for {n} rows", hint="write one label in each line")
+    try:
+        return np.array([int(line) for line in lines])
+    except ValueError:
+        return np.array(lines)
 
 
 # -- tables ---------------------------------------------------------------------------------------

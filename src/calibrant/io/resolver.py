@@ -77,7 +77,7 @@ def find_columns(
         found = two_labels(found, fields[found.label], values, layout.positive)
     if layout.declared is not None:
         found = replace(found, tolerance=layout.declared(found.scores))
-    say(found)
+    say(found, told=layout.weight is not None)
     return found
 
 
@@ -124,9 +124,13 @@ class _Resolver(Forms):
 
     def columns(self, by: tuple[str, ...]) -> Columns:
         layout = self.layout
+        if layout.proba is not None and not layout.patterns:
+            raise refused("proba", "name columns or a pattern", repr(layout.proba), "leave it out, or name them")
         for name in by:
             self.there(name, "the slices", "by")
-        weight = self.pick(known.WEIGHT, layout.weight, "the weights", "weight")
+        weight = None
+        if (layout.weight or "").lower() != "none" or layout.weight in self.fields:
+            weight = self.pick(known.WEIGHT, layout.weight, "the weights", "weight")
         more: dict[str, Any] = {"weight": weight, "by": by}
         if layout.patterns and (layout.mean or layout.variance or layout.std):
             raise refused("proba", "be left out next to mean and variance", repr(layout.proba), "name one of them")
@@ -170,6 +174,10 @@ class _Resolver(Forms):
         """Return how to name the columns that may hold the scores; None where none or too many do."""
         numbers = [n for n, f in self.fields.items() if f.kind == "number" and self.values]
         near = [name for name in numbers if self.differs(name)]
+        if self.values is None:  # the names alone: whatever numbers there are beside the truth
+            near = [n for n, f in self.fields.items() if f.kind == "number" and n != self.first(known.TRUTH)]
+            hint = f"if {listed(near)} hold them, name them with {{proba={','.join(near)}}}"
+            return hint if 0 < len(near) <= 12 else None
         lists = [name for name, field in self.fields.items() if field.kind == "list"]
         if self.things == "arrays" and len(lists) == 1 and len(self.fields) == 2:
             (other,) = set(self.fields) - set(lists)

@@ -132,6 +132,9 @@ def sniff(head: bytes, source: str = "the file") -> Dialect:
         separator = ","
     rows = list(csv.reader(body, delimiter=separator))
     odd = "row names" if len(rows) > 1 and all(len(row) == len(rows[0]) + 1 for row in rows[1:]) else None
+    if odd and not any(row[-1].strip() for row in rows[1:]):
+        what = f"{source} has a delimiter at the end of every row, and none at the end of its first line"
+        raise FileError(what, hint="remove it from the rows, or add it to the names")
     if b"\r" in head and b"\n" not in head:
         odd = odd or "old line ends"
     return Dialect(separator, _commas(separator, body), comments, skipped, encoding, odd)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._typing import Floats
 from calibrant.calibrators import AutoCalibrator
 from calibrant.calibrators.application import class_order
 from calibrant.core.inputs import Forecast, check_forecast
@@ -26,16 +27,16 @@ def _scores(forecast: Forecast, space: str) -> Any:
     return forecast.proba()
 
 
-def apply_named(forecast: Forecast, calibrator: Any) -> tuple[Forecast, dict[str, Any]]:
-    """Apply a fitted calibrator and describe it."""
-    space = getattr(calibrator, "space", "proba")
-    scores = np.asarray(_scores(forecast, space))
-    order = class_order(calibrator, forecast.classes if scores.ndim == 2 else None, caller="report")
-    if order is None:
-        proba = calibrator.predict_proba(scores)
-    else:  # classes meet by name, and stay in the order of the data
-        proba = np.empty(scores.shape)
-        proba[:, order] = calibrator.predict_proba(scores[:, order])
+def apply_named(forecast: Forecast, calibrator: Any, proba: Floats | None = None) -> tuple[Forecast, dict[str, Any]]:
+    """Apply a fitted calibrator, unless what it made of the rows is there, and describe it."""
+    if proba is None:
+        scores = np.asarray(_scores(forecast, getattr(calibrator, "space", "proba")))
+        order = class_order(calibrator, forecast.classes if scores.ndim == 2 else None, caller="report")
+        if order is None:
+            proba = calibrator.predict_proba(scores)
+        else:  # classes meet by name, and stay in the order of the data
+            proba = np.empty(scores.shape)
+            proba[:, order] = calibrator.predict_proba(scores[:, order])
     after = check_forecast(forecast.codes, proba, caller="report", sample_weight=forecast.weights)
     after = after.read_weights(forecast.weight_kind)
     after.classes = forecast.classes

@@ -46,8 +46,6 @@ TEXTS = ("csv", "tsv", "json", "jsonl")
 IN_MEMORY = 1 << 28
 #: What a way of applying returns: a note, and whether the rows were those of the fit.
 Done: TypeAlias = tuple[str | None, InSample | None]
-#: Why truth and weights need no name.
-_PASSES = "here: columns and arrays other than the scores pass through as they are"
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def apply(
         Columns by whose values the output is cut into directories (``model=a/day=2026-11-15``) of Parquet; `output`
         is a new directory then. Keys that directories of the input name are columns like others.
     label, weight
-        Truth and weights, needed only to write arrays from a table or a table from arrays.
+        Truth and weights, which pass through; their names are checked, and kept in the printed next command.
 
     Returns
     -------
@@ -168,7 +166,6 @@ def apply(
     fitted = load(calibrator) if is_path(calibrator) else calibrator
     if maps_pairs(fitted):
         how.refuse(("proba", "space"), "here: the calibrator maps a confidence", "name it with {confidence}")
-        how.refuse(("correct",), _PASSES)
         lenient = ("engine", "master", "strict", "max_rejected", "skip_bad_files")
         how.refuse(lenient, "for top-label pairs: they are read whole, and a bad row is an error")
         if partition_by is not None:
@@ -195,7 +192,6 @@ def apply(
     if partition_by is not None:
         raise left_out("partition_by", "apply", "for frames and arrays", partition_by)
     if is_frame(data):
-        how.refuse(("label", "weight"), _PASSES)
         if maps_pairs(fitted) and not is_lazy(data):
             return _apply_pairs(fitted, data, how.layout)
         return apply_frame(fitted, data, how.layout, normalize=normalize)
@@ -237,8 +233,6 @@ def _apply_path(fitted: Any, path: str | Path, out: str | Path, how: Reading, ke
     if keys:
         raise left_out("partition_by", "apply", "here: arrays and pipes have no directories", ", ".join(keys))
     how.refuse(("engine", "master", "skip_bad_files"), "here: arrays and pipes do not stream")
-    if (source in TABLES) == (target in TABLES):
-        how.refuse(("label", "weight"), _PASSES)
     if source in TABLES and target in TABLES:
         return _apply_table(fitted, path, out, target, how)
     how.refuse(("strict", "max_rejected"), "here: every bad row of an array is an error")
@@ -253,7 +247,6 @@ def _refuse_itself(path: str | Path, out: str | Path) -> None:
 
 def _stream(fitted: Any, path: str | Path, out: str | Path, target: str, how: Reading, keys: Sequence[str]) -> Applied:
     """Stream tables through an engine into one file (or, on Spark, a directory of Parquet): all or nothing."""
-    how.refuse(("label", "weight"), _PASSES)
 
     def work(scan: Any, module: Any, layout: Layout) -> Applied:
         frame = scan.open(module, how.master or "local[*]")

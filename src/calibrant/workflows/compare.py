@@ -15,7 +15,6 @@ from calibrant.core.inputs import check_flag
 from calibrant.core.weights import WeightKind
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
-from calibrant.io.layout import listed
 from calibrant.io.paths import is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.summary.files import summary_files
@@ -23,6 +22,7 @@ from calibrant.workflows.file_pairs import check_files, open_all_rows
 from calibrant.workflows.in_sample import find_mark, judged_in_sample, known_rows
 from calibrant.workflows.sources import (
     Reading,
+    aligned,
     array_rows,
     calibrated_rows,
     is_frame,
@@ -145,7 +145,7 @@ def compare(
         check_applicable(fitted, spaces[0], caller="compare")
         other, injective = _recalibrated(fitted, rows, how), _keeps_all(fitted)
     else:
-        other = _aligned(array_rows(y_true, after, replace(how, space=spaces[1])), rows)
+        other = aligned(array_rows(y_true, after, replace(how, space=spaces[1])), rows, how)
         other = replace(other, truth=rows.truth, classes=other.classes or rows.classes)
     second = to_evidence(other, caller="compare", normalize=normalize and calibrator is None)
     seen = None if calibrator is None else known_rows(fitted, rows)
@@ -196,7 +196,7 @@ def _compare_sources(
         known = replace(how, labels_needed=False, known_classes=rows.classes)
         found, others = open_all_rows(second, known)
         check_files(files, others)
-        other, injective = _aligned(found, rows), False
+        other, injective = aligned(found, rows, how), False
         seen = find_mark(second) or find_mark(first)
         _same_rows(rows, other, first, second)
     if other.kind != rows.kind:
@@ -216,29 +216,12 @@ _WORDS = {"vectors": "class probabilities", "pairs": "top-label pairs", "regress
 
 
 def _recalibrated(fitted: Any, rows: Predictions, how: Reading) -> Predictions:
-    if is_regression(fitted):
-        if rows.kind != "regression":
-            raise input_error("calibrator", "compare", "map class probabilities", "one of variances", "use another")
+    if is_regression(fitted) and rows.kind == "regression":
         mean, variance = fitted.predict(rows.scores, rows.variance)
         return replace(rows, scores=mean, variance=variance)
     ordered = len(how.layout.patterns) > 1
     q, _ = calibrated_rows(fitted, rows, normalize=how.normalize, ordered=ordered)
     return replace(rows, scores=q[:, 1] if rows.kind == "pairs" else q, space="proba")
-
-
-def _aligned(other: Predictions, rows: Predictions) -> Predictions:
-    """Return the second forecast with its classes in the order of the first; names that do not match are refused."""
-    if other.classes is None or rows.classes is None or other.classes == rows.classes:
-        return other
-    mine, others = (list(map(str, names)) for names in (rows.classes, other.classes))
-    if set(mine) != set(others):
-        shown = [listed(names, 12) for names in (mine, others)]
-        raise input_error("after", "compare", f"have the classes {shown[0]}", shown[1], "compare one problem")
-    order = [others.index(name) for name in mine]
-    if other.scores.ndim < 2:
-        flipped = other.scores if order == [0, 1] else -other.scores if other.space == "logit" else 1 - other.scores
-        return replace(other, scores=flipped, classes=rows.classes)
-    return replace(other, scores=other.scores[:, order], classes=rows.classes)
 
 
 def _same_rows(rows: Predictions, other: Predictions, first: Any, second: Any) -> None:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_forecast
+from calibrant.core.inputs import check_flag, check_pairs
+from calibrant.core.options import check_type
 from calibrant.core.weights import WeightKind
 from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
+from calibrant.io.predictions import Predictions, to_evidence
 from calibrant.reporting import Report, report_evidence
 from calibrant.workflows.in_sample import find_mark, known_rows
-from calibrant.workflows.sources import Opened, Reading, array_rows, left_out, open_data, title_of
+from calibrant.workflows.sources import (
+    Opened,
+    Reading,
+    aligned,
+    array_rows,
+    calibrated_rows,
+    left_out,
+    open_data,
+    title_of,
+)
 
 __all__ = ["report"]
 
@@ -109,6 +121,9 @@ def report(
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
+    for argument, value in (("title", title), ("source", source), ("command", command)):
+        check_type(value, str | None, argument, "report", "be text", "pass a sentence")
+    check_flag(pairs, "pairs", "report")
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
     about: dict[str, Any] = {
@@ -122,8 +137,18 @@ def report(
     }
     _refuse_for(opened, after, calibrator)
     fitted: Any = load(str(calibrator)) if is_path(calibrator) else calibrator
-    page = _page(opened, y_true, after, fitted, compare_methods, how, about)
-    _say_in_sample(page, opened, y_true, y_proba, fitted, how)
+    rows = opened.predictions
+    if y_proba is not None and not pairs and (fitted is not None or after is not None):
+        rows = array_rows(y_true, y_proba, how)
+    if fitted is not None and rows is not None:  # names meet as in apply and compare
+        ordered = len(how.layout.patterns) > 1
+        about["calibrated"], _ = calibrated_rows(fitted, rows, normalize=normalize, ordered=ordered)
+    if after is not None:
+        if y_proba is None:
+            raise left_out("after", "report", "next to a file or frame", "an array", "give {calibrator}")
+        after = _after(y_true, after, rows, how)
+    page = _page(opened, after, fitted, compare_methods, about)
+    _say_in_sample(page, y_true, fitted, rows)
     if compare_methods and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
         page.summary["notes"] = [*page.summary.get("notes", ()), f"methods of recalibration are not compared on {what}"]
@@ -148,28 +173,30 @@ def _refuse_for(opened: Opened, after: Any, calibrator: Any) -> None:
         _refuse("for top-label pairs", calibrator=calibrator)
 
 
-def _page(
-    opened: Opened, y_true: Any, after: Any, calibrator: Any, compare_methods: bool, how: Reading, about: dict[str, Any]
-) -> Report:
+def _after(y_true: Any, after: Any, rows: Predictions | None, how: Reading) -> Any:
+    """Return the evidence after a recalibration, its classes in the order of those before."""
+    if rows is None:
+        found = check_pairs(y_true, after, caller="report", sample_weight=how.sample_weight)
+    else:
+        second = aligned(array_rows(y_true, after, replace(how, space=None, percent=False)), rows, how)
+        found = to_evidence(replace(second, truth=rows.truth, classes=second.classes or rows.classes), caller="report")
+    return found.read_weights(how.weight_kind)
+
+
+def _page(opened: Opened, after: Any, calibrator: Any, compare_methods: bool, about: dict[str, Any]) -> Report:
     evidence = opened.evidence
     if opened.cells is not None:
         return report_evidence(opened.cells, **about)
     if evidence.task == "regression":
         return report_evidence(evidence, by=dict(opened.columns), groups=opened.clusters, **about)
-    if after is not None:
-        if opened.predictions is not None:
-            raise left_out("after", "report", "next to a file or frame", "an array", "give {calibrator}")
-        named: dict[str, Any] = {"sample_weight": how.sample_weight, "classes": how.classes, "pairs": how.pairs}
-        after = check_forecast(y_true, after, caller="report", **named).read_weights(how.weight_kind)
     settings = about | {"by": dict(opened.columns), "groups": opened.clusters}
     return report_evidence(evidence, after=after, calibrator=calibrator, compare_methods=compare_methods, **settings)
 
 
-def _say_in_sample(page: Report, opened: Opened, y_true: Any, y_proba: Any, fitted: Any, how: Reading) -> None:
+def _say_in_sample(page: Report, y_true: Any, fitted: Any, rows: Predictions | None) -> None:
     """Say on the page that the calibrator was fitted on these rows, in place of calling the change better."""
     seen = find_mark(y_true)
-    if fitted is not None and opened.evidence.task == "classes":
-        rows = opened.predictions if y_proba is None else array_rows(y_true, y_proba, how)
+    if fitted is not None:
         seen = None if rows is None else known_rows(fitted, rows)
     if seen is None:
         return

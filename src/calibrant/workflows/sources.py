@@ -12,9 +12,9 @@ import numpy as np
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import Array, Floats, Space
-from calibrant.calibrators.application import calibrate, check_applicable, class_order, softmax_note
+from calibrant.calibrators.application import calibrate, check_applicable, class_order, is_regression, softmax_note
 from calibrant.core.declare import lookup
-from calibrant.core.frames import named_columns
+from calibrant.core.frames import column_names, named_columns
 from calibrant.core.inputs import check_pairs, to_array
 from calibrant.core.rows import check_rows
 from calibrant.core.tables import COARSE, FINE
@@ -24,7 +24,7 @@ from calibrant.engines.scans import read_scan
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.slices import split, split_column
 from calibrant.io.labels import two_labels
-from calibrant.io.layout import Columns, Layout, array_fields
+from calibrant.io.layout import Columns, Layout, array_fields, listed
 from calibrant.io.paths import is_many, is_path, plain_errors
 from calibrant.io.predictions import (
     PAIR_CLASSES,
@@ -46,6 +46,7 @@ __all__ = [
     "SAME_COLUMNS",
     "Opened",
     "Reading",
+    "aligned",
     "array_rows",
     "calibrated_rows",
     "is_frame",
@@ -184,7 +185,10 @@ def names_of(by: Any, caller: str) -> list[str]:
     if isinstance(by, Mapping):
         raise left_out("by", caller, "as arrays next to a file or frame", "a mapping", "name columns")
     given = [by] if isinstance(by, str) else list(by)
-    return [part.strip() for item in given for part in item.split(",") if part.strip()]
+    names = [part.strip() for item in given for part in item.split(",") if part.strip()]
+    if given and not names:
+        raise input_error("by", caller, "name a column", repr(by), "leave it out, or name one")
+    return names
 
 
 def open_data(
@@ -383,7 +387,8 @@ def array_rows(y_true: Any, y_proba: Any, how: Reading) -> Predictions:
         values = distinct_values(labels)
         found = two_labels(found, array_fields({"": labels})[""], lambda *_: values, how.positive)
         classes = found.classes
-    return Predictions("vectors", scores, labels, space, how.sample_weight, classes)
+    source = tuple(column_names(y_proba) or ())
+    return Predictions("vectors", scores, labels, space, how.sample_weight, classes, source=source)
 
 
 def _from_evidence(data: Any, how: Reading, by: Any, groups: Any) -> Opened:
@@ -431,6 +436,8 @@ def calibrated_rows(
 
     `ordered`: the caller named the columns one by one, so that their order counts where the calibrator has no names.
     """
+    if is_regression(fitted):
+        raise input_error("calibrator", "apply", "map class probabilities", "one of variances", "use another")
     if maps_pairs(fitted):
         refuse_normalize(normalize, "apply", "top-label pairs")
         if rows.kind != "pairs" and rows.classes != PAIR_CLASSES:
@@ -453,6 +460,32 @@ def calibrated_rows(
         q = np.empty(scores.shape)
         q[:, order] = calibrate(fitted, scores[:, order], rows.space, normalize=normalize)
     return q, softmax_note(fitted, rows.space)
+
+
+def aligned(other: Predictions, rows: Predictions, how: Reading) -> Predictions:
+    """Return the second forecast with its classes in the order of the first; names that do not match are refused.
+
+    Numbered columns of more than two classes have no names, and meet none unless the caller said their order.
+    """
+    if other.classes == rows.classes:
+        return other
+    sides = [list(map(str, one.classes)) if one.classes else None for one in (rows, other)]
+    if None in sides:
+        numbered = (other if sides[1] is None else rows).source
+        if len(numbered) < 3 or len(how.layout.patterns) > 1:
+            return other
+        shown = [f"no names in {listed(numbered, 12)}" if side is None else listed(side, 12) for side in sides]
+        hint = "call the columns of both alike"
+        raise input_error("after", how.caller, f"have the classes of the first ({shown[0]})", shown[1], hint)
+    mine, others = (side or [] for side in sides)
+    if set(mine) != set(others):
+        shown = [listed(names, 12) for names in (mine, others)]
+        raise input_error("after", how.caller, f"have the classes {shown[0]}", shown[1], "compare one problem")
+    order = [others.index(name) for name in mine]
+    if other.scores.ndim < 2:
+        flipped = other.scores if order == [0, 1] else -other.scores if other.space == "logit" else 1 - other.scores
+        return replace(other, scores=flipped, classes=rows.classes)
+    return replace(other, scores=other.scores[:, order], classes=rows.classes)
 
 
 def title_of(data: Any, default: str) -> str:

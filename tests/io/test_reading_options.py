@@ -1,0 +1,109 @@
+"""Options of reading: kept in every printed command, refused when empty, the same on every engine."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from calibrant.cli import cli
+
+NAMES = ("cat", "dog", "bird")
+
+
+def run(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def printed(done) -> list[str]:
+    line = next(line for line in done.output.splitlines() if line.startswith("Next: "))
+    return shlex.split(re.search(r"calibrant (.*)$", line)[1])
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(400, 3)) * 3
+    p, q = (np.exp(each) / np.exp(each).sum(axis=1, keepdims=True) for each in (z, z / 3))
+    codes = np.array([rng.choice(3, p=row) for row in q])
+    return pl.DataFrame(p, schema=["p_0", "p_1", "p_2"]).with_columns(label=pl.Series(codes))
+
+
+def named(rows):
+    names = {f"p_{k}": f"out {name}" for k, name in enumerate(NAMES)}
+    return rows.rename(names).with_columns(label=pl.Series(NAMES).gather(rows["label"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"label": "my truth"}, ("--label", "my truth", "--proba", "out *")),
+        ({"label": "X"}, ("--label", "X", "--proba", "out *", "--weight", "w", "--weight-kind", "frequency")),
+    ],
+)
+def test_every_printed_command_keeps_the_options(rows, change, words):
+    named(rows).with_columns(w=pl.lit(2)).rename(change).write_csv("a.csv")
+    done = run("fit", "a.csv", *words, "--method", "temperature", "--holdout", 0.3)
+    for command in ("apply", "compare"):
+        step = printed(done)
+        assert step[0] == command
+        assert step[step.index("--label") + 1] == words[1]
+        assert ("--weight" in step) == ("--weight" in words)
+        done = run(*step)
+        assert done.exit_code == 0, done.output
+
+
+def test_the_part_that_was_read_stays(rows):
+    p, y = rows.select("^p_.$").to_numpy(), rows["label"].to_numpy()
+    np.savez("a.npz", probs_val=p, labels_val=y, probs_test=p, labels_test=y)
+    for words, part in ((("--part", "val"), "val"), ((), "test")):
+        step = printed(run("evaluate", "a.npz", *words, "--resamples", 100))
+        assert step[:4] == ["fit", "a.npz", "--part", part]
+        assert run(*step, "--method", "temperature").exit_code == 0
+
+
+def test_wrong_words_are_errors_of_usage(rows):
+    rows.write_csv("a.csv")
+    for words in (("evaluate", "a.csv", "-m", "foo"), ("compare", "a.csv", "a.csv", "-m", "foo"),
+                  ("evaluate", "a.csv", "--view", "foo"), ("evaluate", "a.csv", "--by", ""),
+                  ("report", "a.csv", "--by", ","), ("evaluate", "a.csv", "-m", "")):  # fmt: skip
+        done = run(*words)
+        assert done.exit_code == 2, words
+        assert f"{words[-2].replace('-m', '--metric')} must " in done.output
+    done = run("evaluate", "a.csv", "--proba", "")
+    assert "--proba must name columns or a pattern" in str(done.exception)
+
+
+@pytest.mark.parametrize("kind", ["wide", "list"])
+@pytest.mark.parametrize("engine", [None, "polars", "duckdb"])
+@pytest.mark.parametrize("command", ["evaluate", "fit"])
+def test_labels_from_one_are_refused_alike(rows, engine, command, kind):
+    table = rows.with_columns(pl.col("label") + 1)
+    if kind == "list":
+        table = table.select("label", probs=pl.concat_list("p_0", "p_1", "p_2"))
+    table.write_parquet("a.parquet")
+    done = run(command, "a.parquet", *(("--engine", engine) if engine else ()))
+    assert done.exit_code == 1
+    assert "--label must hold class indices 0 … 2; got " in str(done.exception)
+    assert "Hint: count classes from 0, or give the names of the classes" in str(done.exception)
+
+
+@pytest.mark.parametrize("engine", [None, "polars"])
+def test_a_feature_called_weight(rows, engine):
+    kilos = np.random.default_rng(0).normal(70, 12, len(rows)).round()
+    rows.with_columns(weight=pl.Series(kilos)).write_csv("a.csv")
+    rows.write_csv("plain.csv")
+    more = ("--resamples", 0, "--metric", "brier", "--json", *(("--engine", engine) if engine else ()))
+    done = run("evaluate", "a.csv", *more)
+    assert "rows weighted by weight" in done.stderr
+    assert "if it is a feature of the rows, say --weight none" in done.stderr
+    off, plain = (run("evaluate", *words, *more) for words in (("a.csv", "--weight", "none"), ("plain.csv",)))
+    assert "weight" not in off.stderr
+    assert off.stdout.replace("a.csv", "plain.csv") == plain.stdout != done.stdout.replace("a.csv", "plain.csv")
+    told = run("evaluate", "a.csv", "--weight", "weight", *more)
+    assert "if it is a feature" not in told.stderr
