@@ -359,7 +359,7 @@ HEADLINES = {
     "thousand": "Overconfident by 22 points",
     "thirty": "Too few rows to tell",
     "calibrated": "Calibrated within 2 points",
-    "regression": "Error bars too narrow",
+    "regression": "Intervals too narrow, now repaired",
     "monitor": "Calibration has broken",
     "slices": "Right overall, 2 groups off",
 }

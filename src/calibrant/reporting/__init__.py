@@ -11,7 +11,7 @@ from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
 from calibrant.core.options import check_type
 from calibrant.reporting.page import Report
-from calibrant.reporting.recalibration import apply_named, compare_methods_on
+from calibrant.reporting.recalibration import apply_named, apply_to_rows, compare_methods_on
 from calibrant.reporting.regression import summarize_rows
 from calibrant.reporting.summary import summarize
 
@@ -150,7 +150,9 @@ def report_evidence(
         parts = (evidence.by, evidence.sorted_parts()) if evidence.by else None
         return report_evidence(evidence.whole, parts=parts, **settings)
     if evidence.task == "regression":
-        return Report(summarize_rows(evidence, **settings), kind="regression")
+        changed = None if calibrator is None else apply_to_rows(evidence, calibrator)
+        states = {} if changed is None else dict(zip(("after", "repair"), changed, strict=True))
+        return Report(summarize_rows(evidence, **states, **settings), kind="regression")
     repair: dict[str, Any] | None = None
     if calibrator is not None:
         after, repair = apply_named(evidence, calibrator)

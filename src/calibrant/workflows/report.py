@@ -8,9 +8,11 @@ from typing import Any
 
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.calibrators.application import is_regression
 from calibrant.calibrators.reader import load
 from calibrant.core.inputs import check_forecast, check_pairs
 from calibrant.core.weights import WeightKind
+from calibrant.errors import input_error
 from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
 from calibrant.reporting import Report, report_evidence
@@ -122,9 +124,10 @@ def report(
     }
     _refuse_for(opened, after, calibrator)
     fitted: Any = load(str(calibrator)) if is_path(calibrator) else calibrator
+    _check_task(opened, fitted)
     page = _page(opened, y_true, after, fitted, compare_methods, how, about)
     _say_in_sample(page, opened, y_true, y_proba, fitted, how)
-    if compare_methods and (opened.cells is not None or opened.evidence.task != "classes"):
+    if compare_methods and fitted is None and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
         page.summary["notes"] = [*page.summary.get("notes", ()), f"methods of recalibration are not compared on {what}"]
     if opened.cells is not None:
@@ -143,9 +146,25 @@ def _refuse_for(opened: Opened, after: Any, calibrator: Any) -> None:
     if opened.cells is not None:
         _refuse("on cells: they know no single rows", after=after, calibrator=calibrator)
     if opened.evidence.task == "regression":
-        _refuse("for means and variances", after=after, calibrator=calibrator)
+        _refuse("for means and variances", after=after)
+        if opened.evidence.table is not None:
+            _refuse("for quantiles: calibrators take means with variances", calibrator=calibrator)
     if opened.evidence.task == "pairs":
         _refuse("for top-label pairs", calibrator=calibrator)
+
+
+def _check_task(opened: Opened, fitted: Any) -> None:
+    """Refuse a calibrator of means and variances next to class probabilities, and the other way round."""
+    kinds = {True: _WORDS["regression"], False: "class probabilities"}
+    wanted = opened.evidence.task == "regression"
+    if fitted is not None and is_regression(fitted) != wanted:
+        raise input_error(
+            "calibrator",
+            "report",
+            f"map {kinds[wanted]}, which the file holds",
+            f"one of {kinds[not wanted]}",
+            "fit one",
+        )
 
 
 def _page(
@@ -155,7 +174,8 @@ def _page(
     if opened.cells is not None:
         return report_evidence(opened.cells, **about)
     if evidence.task == "regression":
-        return report_evidence(evidence, by=dict(opened.columns), groups=opened.clusters, **about)
+        about |= {"by": dict(opened.columns), "groups": opened.clusters}
+        return report_evidence(evidence, calibrator=calibrator, **about)
     if after is not None:
         if opened.predictions is not None:
             raise left_out("after", "report", "next to a file or frame", "an array", "give {calibrator}")
@@ -172,7 +192,7 @@ def _page(
 def _say_in_sample(page: Report, opened: Opened, y_true: Any, y_proba: Any, fitted: Any, how: Reading) -> None:
     """Say on the page that the calibrator was fitted on these rows, in place of calling the change better."""
     seen = find_mark(y_true)
-    if fitted is not None and opened.evidence.task == "classes":
+    if fitted is not None and opened.evidence.task != "pairs":
         rows = opened.predictions if y_proba is None else array_rows(y_true, y_proba, how)
         seen = None if rows is None else known_rows(fitted, rows)
     if seen is None:
