@@ -79,7 +79,7 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
     verb = "claims" if evaluation.facts.event is None else "predicts"
     sizes = [(part, part.evaluation.facts.bias) for part in off[:2]]
     named = " and ".join(
-        f"{points(gap)} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
+        f"{100 * abs(gap):.1f} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
     )
     more = "" if len(off) < 3 else f"; {len(off) - 2} more groups are off"
     sentence = f"{verdict.sentence} But it {verb} {named}{more}."
