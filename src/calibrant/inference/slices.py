@@ -20,7 +20,7 @@ from calibrant.core.inputs import to_array
 from calibrant.core.options import check_rng
 from calibrant.core.resampling import draw_outcomes
 from calibrant.core.tables import TEST_STEPS
-from calibrant.core.text import count, percent, points, pvalue, table
+from calibrant.core.text import count, percent, pvalue, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores

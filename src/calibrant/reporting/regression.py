@@ -232,7 +232,10 @@ def _finding(groups: Sequence[Group]) -> str:
         return "intervals contain what they promise, within chance"
     if len(side) > 1:
         return "some intervals are too narrow, others too wide"
-    start = "every interval is" if len(outside) >= 0.8 * len(groups) else "intervals are"
+    k = len(outside)
+    start = (
+        "every interval is" if k >= 0.8 * len(groups) else f"{k} of {len(groups)} intervals {'are' if k > 1 else 'is'}"
+    )
     return f"{start} too {'narrow' if side == {True} else 'wide'}"
 
 
