@@ -14,8 +14,6 @@ __all__ = ["Board", "Box", "text_width"]
 
 #: Height of a line of text, and width of an average character of it, in pixels at 13 pixels.
 LINE = 16.0
-#: Directions in which a label may stand from its dot, the first ones preferred.
-WAYS = ((1, 0), (-1, 0), (1, -0.7), (-1, -0.7), (1, 0.7), (-1, 0.7), (0.4, 1), (-0.4, -1))
 #: How many of the nearest free places are judged by what the line to them crosses.
 _NEAREST = 400
 _NARROW, _WIDE, _MIDDLE = "iljtf.,:;|'!()[] ", "mwMW%@", 7.8
@@ -54,46 +52,13 @@ class Board:
         """Keep a rectangle free of labels."""
         self.taken.append(Box(left, top, right, bottom))
 
-    def place(
-        self,
-        x: float,
-        y: float,
-        lines: Sequence[str],
-        *,
-        reach: float = 8.0,
-        ways: Sequence[tuple[float, float]] = WAYS,
-    ) -> tuple[Box, str] | None:
-        """Return where a label for (x, y) stands, and its anchor: the nearest free place, None where none is free."""
-        width = max(text_width(line, strong=i == 0) for i, line in enumerate(lines))
-        height = LINE * len(lines)
-        best: tuple[float, Box, str] | None = None
-        for distance in (reach, 22.0, 44.0, 70.0, 100.0, 140.0, 190.0, 240.0):
-            for dx, dy in ways:
-                across = x + dx * distance
-                left = across if dx > 0 else across - width
-                top = y + dy * distance - height / 2
-                box = Box(left, top, left + width, top + height)
-                if not self._inside(box):
-                    continue
-                overlap = sum(box.overlap(other) for other in self.taken)
-                cost = 3 * overlap + 0.6 * distance
-                if best is None or cost < best[0]:
-                    best = (cost, box, "start" if dx > 0 else "end")
-            if best is not None and best[0] <= 0.6 * distance + 1e-9:
-                break
-        if best is None or best[0] > 0.75 * width * height + 115:
-            return None
-        self.taken.append(best[1])
-        return best[1], best[2]
+    def nearest(
+        self, x: float, y: float, lines: Sequence[str], radius: float, *, below: bool | None = None, reach: float = 1e9
+    ) -> Box | None:
+        """Return the nearest place for a label on which nothing lies, within `reach`; None where there is none.
 
-    def _inside(self, box: Box) -> bool:
-        area = self.area
-        return box.left >= area.left and box.right <= area.right and box.top >= area.top and box.bottom <= area.bottom
-
-    def nearest(self, x: float, y: float, lines: Sequence[str], radius: float, *, below: bool) -> Box | None:
-        """Return the nearest place for a label on which nothing lies, on its side of the diagonal if there is one.
-
-        A place costs its distance from (x, y), what the line to it would cross, and the wrong side of the diagonal.
+        A place costs its distance from (x, y), what the line to it would cross, and the wrong side of the diagonal,
+        where `below` says which side is right.
         """
         width = max(text_width(line, strong=i == 0) for i, line in enumerate(lines))
         height, area = LINE * len(lines), self.area
@@ -108,8 +73,9 @@ class Board:
         far = np.hypot(x - np.clip(x, left, left + width), y - np.clip(y, top, top + height))
         # the diagonal goes from the lower left to the upper right corner of a square
         beneath = left + width / 2 - area.left + top + height / 2 - area.top > (area.bottom - area.top)
-        cost = far + 90.0 * (beneath != below) + 1000.0 * (far < radius + 4)
-        order = np.argsort(cost, kind="stable")[:_NEAREST]
+        cost = far + (0.0 if below is None else 90.0 * (beneath != below)) + 1000.0 * (far < radius + 4)
+        order = np.argsort(cost, kind="stable")
+        order = order[far[order] <= reach][:_NEAREST]
         if not len(order):
             return None
         steps = np.linspace(0.0, 1.0, 24)[:, None]
@@ -133,10 +99,7 @@ class Board:
         """Return a label of one or two lines with a thin line to its dot; nothing where no place is free."""
         box = self.nearest(x, y, lines, radius, below=down)
         if box is None:
-            found = self.place(x, y, lines)
-            if found is None:
-                return Markup()
-            box = found[0]
+            return Markup()
         anchor = "start" if box.left + box.right > 2 * x else "end"
         at = box.left if anchor == "start" else box.right
         to_x, to_y = min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from calibrant._typing import RNG, Array
 from calibrant.core.moments import wilson
-from calibrant.core.rows import Rows, check_rows
+from calibrant.core.rows import Rows
 from calibrant.core.tables import Table
 from calibrant.core.text import count, first_upper, points
-from calibrant.errors import input_error
 from calibrant.inference.comparison import compare_evidence
 from calibrant.inference.error_bars import RegressionFacts
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
@@ -24,60 +23,15 @@ from calibrant.reporting.decisions import _some, thousand
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.gaps import group_section
 from calibrant.reporting.glossary import error_bar_glossary, provenance
-from calibrant.reporting.page import Report
 from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.spread import pit_figure, variance_figure
 from calibrant.reporting.steps import Group
 from calibrant.reporting.summary import Parts, changes, frame, slices_of
 from calibrant.reporting.words import ErrorBars, near, smallest_gap, tile
 
-__all__ = ["report_regression", "summarize_rows"]
+__all__ = ["summarize_rows"]
 
 CONVENTIONS = "'If calibrated' takes the truths as normal with the forecast's mean and variance, row by row."
-
-
-class MeanVariance(Protocol):
-    """What a file of regression forecasts holds."""
-
-    @property
-    def scores(self) -> Array:
-        """Predicted means."""
-
-    @property
-    def truth(self) -> Array | None:
-        """Observed values."""
-
-    @property
-    def variance(self) -> Array | None:
-        """Predicted variances."""
-
-    @property
-    def weights(self) -> Array | None:
-        """Frequencies of the rows."""
-
-
-def report_regression(predictions: MeanVariance, **settings: Any) -> Report:
-    """Return a report on means and variances as a file holds them; settings as in `summarize_rows`.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> rng = np.random.default_rng(0)
-    >>> y = 2 * rng.normal(size=500)
-    >>> rows = SimpleNamespace(scores=np.zeros(500), variance=np.ones(500), truth=y, weights=None)
-    >>> report_regression(rows, n_resamples=100).summary["judgment"]["headline"]
-    'Error bars too narrow'
-    """
-    if predictions.truth is None or predictions.variance is None:
-        raise input_error("predictions", "report_regression", "hold truths and variances", "none", "check the columns")
-    rows = check_rows(
-        predictions.truth,
-        predictions.scores,
-        predictions.variance,
-        caller="report",
-        sample_weight=predictions.weights,
-    )
-    return Report(summarize_rows(rows, **settings), kind="regression")
 
 
 def summarize_rows(

@@ -13,7 +13,7 @@ import numpy as np
 from calibrant._typing import Array, Floats
 from calibrant.calibrators import AutoCalibrator
 from calibrant.inference import compare, evaluate
-from calibrant.reporting import report
+from calibrant.workflows.report import report
 
 __all__ = ["Chapter", "Models", "digits_models", "run_demo"]
 

@@ -11,6 +11,7 @@ from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import is_regression
 from calibrant.calibrators.reader import load
 from calibrant.core.inputs import check_forecast, check_pairs
+from calibrant.core.options import check_type
 from calibrant.core.weights import WeightKind
 from calibrant.errors import input_error
 from calibrant.inference.verdict import TOLERANCE
@@ -111,6 +112,8 @@ def report(
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
+    for argument, text in (("title", title), ("source", source), ("command", command)):
+        check_type(text, str | None, argument, "report", "be text", "pass a sentence")
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
     about: dict[str, Any] = {
