@@ -12,8 +12,9 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.calibrators import AutoCalibrator
+from calibrant.core.inputs import check_forecast
 from calibrant.inference import compare, evaluate
-from calibrant.workflows.report import report
+from calibrant.reporting import report_evidence
 
 __all__ = ["Chapter", "Models", "digits_models", "run_demo"]
 
@@ -125,13 +126,11 @@ def run_demo(
 
 def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> None:
     """Write the page about one model."""
-    report(
-        model.y_test,
-        model.test,
+    report_evidence(
+        check_forecast(model.y_test, model.test, caller="report"),
         calibrator=calibrator,
         title=f"The {model.name} on handwritten digits",
         source=f"{model.name}.npz",
         command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
         rng=seed,
-        output=path,
-    )
+    ).save(path)
