@@ -41,9 +41,8 @@ def report_evidence(
         parts = (evidence.by, evidence.sorted_parts()) if evidence.by else None
         return report_evidence(evidence.whole, parts=parts, **settings)
     if evidence.task == "regression":
-        changed = None if calibrator is None else apply_to_rows(evidence, calibrator)
-        states = {} if changed is None else dict(zip(("after", "repair"), changed, strict=True))
-        return Report(summarize_rows(evidence, **states, **settings), kind="regression")
+        rows, how = (None, None) if calibrator is None else apply_to_rows(evidence, calibrator)
+        return Report(summarize_rows(evidence, after=rows, repair=how, **settings), kind="regression")
     repair: dict[str, Any] | None = None
     if calibrator is not None:
         after, repair = apply_named(evidence, calibrator)
