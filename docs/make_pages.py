@@ -21,8 +21,10 @@ import numpy as np
 
 import calibrant
 from calibrant.calibrators import BetaCalibration, TemperatureScaling
+from calibrant.calibrators.regression import StdScaling
 from calibrant.core.links import softmax
-from calibrant.reporting import Report
+from calibrant.core.rows import check_rows
+from calibrant.reporting import Report, report_evidence
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -107,19 +109,19 @@ def calibrated() -> Report:
 
 
 def regression() -> Report:
-    """Means and standard deviations whose error bars are too narrow."""
-    from types import SimpleNamespace
-
-    from calibrant.reporting.regression import report_regression
-
+    """Means and standard deviations whose error bars are off, repaired by a factor fitted on other rows."""
     found, title = _real("qm9_evidential"), "Size of molecules (QM9, evidential network)"
     if found is None:
         rng = np.random.default_rng(7)
-        std, title = rng.uniform(0.5, 3.0, 5000), "Error bars (simulated)"
-        found = {"mean_test": np.zeros(5000), "std_test": std, "y_test": rng.normal(size=5000) * std * 1.5}
-    mean, std, y = (found[key].astype(float) for key in ("mean_test", "std_test", "y_test"))
-    rows = SimpleNamespace(scores=mean, variance=std**2, truth=y, weights=None)
-    return report_regression(rows, title=title)
+        std, title = rng.uniform(0.5, 3.0, 8000), "Error bars (simulated)"
+        y, half = rng.normal(size=8000) * std * 1.5, slice(0, 3000)
+        found = {"mean_cal": np.zeros(3000), "std_cal": std[half], "y_cal": y[half]}
+        found |= {"mean_test": np.zeros(5000), "std_test": std[3000:], "y_test": y[3000:]}
+    (mean_cal, std_cal, y_cal), (mean, std, y) = (
+        [found[f"{name}_{part}"].astype(float) for name in ("mean", "std", "y")] for part in ("cal", "test")
+    )
+    fitted = StdScaling().fit(mean_cal, std_cal**2, y_cal)
+    return report_evidence(check_rows(y, mean, std**2, caller="report"), calibrator=fitted, title=title)
 
 
 def monitor_alarm() -> Report:

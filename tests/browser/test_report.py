@@ -13,6 +13,8 @@ import pytest
 import calibrant
 from calibrant.calibrators import TemperatureScaling
 from calibrant.core.links import softmax
+from calibrant.core.rows import check_rows
+from calibrant.reporting import report_evidence
 from calibrant.reporting.cells import BIN_COUNTS
 from calibrant.views import ClassK
 from helpers import ROOT
@@ -325,15 +327,11 @@ def test_sensible_without_script(plain: Path, open_page: Any) -> None:
 
 
 def test_regression_page(tmp_path: Path, axe: str, open_page: Any) -> None:
-    from types import SimpleNamespace
-
-    from calibrant.reporting.regression import report_regression
-
     rng = np.random.default_rng(3)
     variance = rng.uniform(0.5, 3.0, 2000)
     y = rng.normal(size=2000) * np.sqrt(2 * variance)
-    rows = SimpleNamespace(scores=np.zeros(2000), variance=variance, truth=y, weights=None)
-    path = report_regression(rows, title=NASTY, n_resamples=100).save(tmp_path / "regression.html")
+    rows = check_rows(y, np.zeros(2000), variance, caller="report")
+    path = report_evidence(rows, title=NASTY, n_resamples=100).save(tmp_path / "regression.html")
     page, seen = open_page(path, width=360, bypass_csp=True)
     assert page.locator("h1").inner_text() == "Error bars too narrow"
     assert page.locator(".kick b").inner_text() == NASTY
@@ -359,7 +357,7 @@ HEADLINES = {
     "thousand": "Overconfident by 22 points",
     "thirty": "Too few rows to tell",
     "calibrated": "Calibrated within 2 points",
-    "regression": "Error bars too narrow",
+    "regression": "Intervals too narrow, now repaired",
     "monitor": "Calibration has broken",
     "slices": "Right overall, 2 groups off",
 }

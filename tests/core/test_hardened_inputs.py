@@ -170,12 +170,11 @@ def test_the_level_of_windows_is_a_share():
 def test_options_that_the_campaign_passed(tmp_path, monkeypatch):
     import polars as pl
 
-    from calibrant import studies
+    from calibrant import report, studies
     from calibrant.engines import open_paths
     from calibrant.inference import evaluate_evidence
     from calibrant.io import read_table
     from calibrant.monitoring import compare_windows
-    from calibrant.reporting import report
 
     monkeypatch.chdir(tmp_path)
     pl.DataFrame({"p_0": P[:, 0], "p_1": P[:, 1], "p_2": P[:, 2], "label": Y}).write_parquet("given.parquet")

@@ -18,7 +18,6 @@ from calibrant import (
     metrics,
     plots,
     regression,
-    reporting,
     scores,
     selective,
     studies,
@@ -133,7 +132,7 @@ OTHERS = [
     (calibrant.check, (Y, P), ("config",)),
     (inference.judge, (FACTS,), ("tolerance",)),
     (io.read_predictions, (), ("path",)),
-    (reporting.report, (Y, P), ("by",)),
+    (calibrant.report, (Y, P), ("by",)),
     (scores.Brier().infimum, (), ("n_classes",)),
 ]
 

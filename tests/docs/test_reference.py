@@ -30,7 +30,6 @@ NO_EXAMPLE = {
     "null_distribution": "works on recipes, not on arrays",
     "require": "imports an optional library",
     "refresh_batch_norm": "needs a trained network",
-    "report_forecast": "behind calibrant.report, which has one",
     "summarize": "behind calibrant.report, or engines.summarize, which has one",
 }
 

@@ -50,6 +50,13 @@ def binned(
     return float(np.average(power, weights=n if average == "count" else None))
 
 
+def test_cumulative_statistic_of_mapie():
+    """The example of `kolmogorov_smirnov_statistic` in mapie/metrics/calibration.py: 0.978, our KS over its scale."""
+    y, p = np.array([0, 1, 0, 1, 0]), np.array([0.1, 0.9, 0.21, 0.9, 0.5])
+    ours = metrics.kolmogorov_smirnov_error(y, p, view="class-1")
+    assert round(ours / (np.sqrt(np.sum(p * (1 - p))) / len(p)), 3) == 0.978
+
+
 def classes(name: str, p: np.ndarray, y: np.ndarray, n_bins: int, norm: float, threshold: float = -1, **more: Any):
     """The same for every class, on values above the threshold."""
     keep = [p[:, k] > threshold for k in range(p.shape[1])]

@@ -610,3 +610,18 @@ def test_surprises_of_clusters_are_counted_by_what_is_seen_and_by_what_is_due():
     assert few_surprises(Pairs(unsure, groups <= 8, None), groups)  # nine with a right one
     assert not few_surprises(Pairs(sure, ~wrong, None), np.arange(120))  # rows of their own
     assert not few_surprises(Pairs(sure, ~wrong, None), None)
+
+
+def test_a_family_finds_every_count_that_holds_after_correction():
+    from calibrant.core.counts import count_law, family_pvalues
+
+    rng = np.random.default_rng(3)
+    expected = rng.uniform(3.0, 9.0, 300)
+    observed = rng.poisson(expected * np.where(np.arange(300) < 120, rng.uniform(1.0, 5.0, 300), 1.0)).astype(float)
+    laws = [count_law(float(mean), float(mean), np.zeros(3)) for mean in expected]
+    tails = np.array([law.smaller(float(n)) for law, n in zip(laws, observed, strict=True)])
+    chance = np.array([sum(law.attained(tail * (1 + 1e-9)) for law in laws) for tail in tails])
+    found = family_pvalues(expected, expected, observed)
+    assert 12 < np.count_nonzero(chance < 0.05) < 120  # more than the steps at which p-values are written down
+    np.testing.assert_array_equal(found < 0.05, chance < 0.05)
+    assert np.all(found[found < 1] >= chance[found < 1] - 1e-12)

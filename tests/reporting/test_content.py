@@ -150,7 +150,7 @@ def test_headline_of_two_states_has_at_most_five_words(before: Any, after: Any, 
     def state(status: str, direction: str | None, ks: float) -> Any:
         found = status in ("miscalibrated", "small gap", "right on average")
         verdict = SimpleNamespace(status=status, direction=direction, found=found, headline="No gap found so far")
-        return SimpleNamespace(verdict=verdict, facts=SimpleNamespace(ks=ks, predicted=0.9, observed=0.8))
+        return SimpleNamespace(verdict=verdict, facts=SimpleNamespace(ks=ks, predicted=0.9, observed=0.8), results=())
 
     text = words.headline(state(*before), state(*after), Language())
     assert text == word
@@ -177,12 +177,52 @@ def test_downloads_read_back_and_guard_formulas() -> None:
 
 def test_labels_stay_inside_and_apart() -> None:
     board = Board(Box(0, 0, 300, 200))
-    boxes = [board.place(150, 100, ["one label", "of two lines"]) for _ in range(4)]
-    found = [box for box, _ in filter(None, boxes)]
-    assert len(found) >= 3
+    boxes = [board.nearest(150, 100, ["one label", "of two lines"], 5) for _ in range(40)]
+    found = [box for box in boxes if box is not None]
+    assert 3 <= len(found) < 40  # the board is full, and says so
     for i, box in enumerate(found):
         assert 0 <= box.left <= box.right <= 300
-        assert all(box.overlap(other) < 0.3 * 100 * 32 for other in found[:i])
+        assert all(box.overlap(other) == 0 for other in found[:i])
+
+
+def test_a_label_stands_near_its_dot_on_its_side() -> None:
+    def distance(box: Box, x: float, y: float) -> float:
+        return float(np.hypot(x - np.clip(x, box.left, box.right), y - np.clip(y, box.top, box.bottom)))
+
+    for below in (True, False):
+        board = Board(Box(0, 0, 500, 500))
+        box = board.nearest(250, 250, ["As delivered: 648 predictions", "predicted 24%"], 6, below=below)
+        assert box is not None
+        assert 10 <= distance(box, 250, 250) < 20
+        assert (box.left + box.right + box.top + box.bottom > 1000) is below
+    board = Board(Box(0, 0, 500, 500))
+    board.take(200, 200, 300, 300)  # a crowd around the dot: outside it, and nowhere within reach
+    assert board.nearest(250, 250, ["label"], 6, reach=20) is None
+    assert distance(board.nearest(250, 250, ["label"], 6), 250, 250) < 60  # type: ignore[arg-type]
+
+
+def test_rare_events_name_their_dots_nearby() -> None:
+    rng = np.random.default_rng(2)
+    risk = rng.beta(0.5, 30, 20_000)
+    y, p = (rng.random(20_000) < risk).astype(int), np.clip(2.3 * risk, 0, 0.95)
+    page = calibrant.report(y, p, after=p / 2.3, compare_methods=False, n_resamples=20).summary["page"]
+    for picture, longest in zip(page["diagram"]["pictures"], (130, 160), strict=True):
+        lines = re.findall(r'd="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)" class="lead"', picture)
+        assert lines
+        assert all(np.hypot(float(a) - float(c), float(b) - float(d)) < longest for a, b, c, d in lines)
+
+
+def test_numbers_of_a_row_have_the_same_decimals() -> None:
+    y, p = rows(1500, 2.0)
+    page = calibrant.report(y, p, after=rows(1500, 1.0)[1], compare_methods=False, n_resamples=20).summary["page"]
+    for row in page["metrics"]["scores"]:
+        assert len({len(text.partition(".")[2]) for text in row["values"].values()}) == 1, row
+
+
+def test_decisions_speak_of_a_tenth_of_the_rows_at_least() -> None:
+    score = np.concatenate([np.full(930, 0.85), np.full(70, 0.96)])
+    page = calibrant.report(np.arange(1000) % 8 > 0, score, pairs=True, n_resamples=20).summary["page"]
+    assert page["decisions"]["title"].startswith("“80% or more”")
 
 
 def test_scales_have_round_ends_and_cut_with_an_arrow() -> None:

@@ -6,21 +6,22 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import cli
 from calibrant.core.links import softmax
+from calibrant.core.rows import check_rows
 from calibrant.core.tables import width_index
-from calibrant.reporting import figures
+from calibrant.errors import InputError
+from calibrant.reporting import figures, report_evidence
 from calibrant.reporting.cells import BIN_COUNTS, GRID
 from calibrant.reporting.cumulative import Curves
-from calibrant.reporting.regression import report_regression
 from calibrant.reporting.svg import nice_ticks
 from calibrant.views import ClassK, TopLabel, WithinTopR
 from helpers import load_data
@@ -235,8 +236,7 @@ def test_regression_numbers_are_the_library() -> None:
     rng = np.random.default_rng(0)
     variance = rng.uniform(0.5, 2, 800)
     y = rng.normal(size=800) * np.sqrt(variance)
-    rows = SimpleNamespace(scores=np.zeros(800), variance=variance, truth=y, weights=None)
-    page = report_regression(rows, n_resamples=50, rng=1)
+    page = report_evidence(check_rows(y, np.zeros(800), variance, caller="report"), n_resamples=50, rng=1)
     evaluation = regression.evaluate(y, np.zeros(800), variance, n_resamples=50, rng=1)
     assert page.summary["evaluation"] == evaluation.to_dict()
     assert page.summary["verdict"] == evaluation.verdict
@@ -244,13 +244,46 @@ def test_regression_numbers_are_the_library() -> None:
     assert tuple(page.summary["pit_table"]["share"]) == pit.share
     drawn = re.findall(r'class="bar before"[^>]* height="([\d.]+)"', page.summary["pit"][0])
     top = 1.08 * max(*pit.share, pit.expected + 3 * pit.expected_std)
-    np.testing.assert_allclose([float(h) for h in drawn], 310 * np.array(pit.share) / top, atol=0.006)
+    np.testing.assert_allclose([float(h) for h in drawn], 288 * np.array(pit.share) / top, atol=0.006)
     assert page.summary["variance"][0].count('class="dot') == 15
     inside = next(row for row in page.summary["page"]["decisions"]["rows"] if row["meant"] == "90%")
-    assert inside["inside"] == f"{100 * evaluation.facts.inside:.1f}%"
+    assert inside["cells"]["before"]["inside"] == f"{100 * evaluation.facts.inside:.1f}%"
     assert json.dumps(page.to_dict())
     assert page.text.splitlines()[1] == evaluation.headline
     assert evaluation.verdict in page.markdown
+
+
+def test_regression_before_and_after(tmp_path: Path) -> None:
+    from calibrant.calibrators import TemperatureScaling
+    from calibrant.calibrators.regression import StdScaling
+
+    rng = np.random.default_rng(4)
+    std = rng.uniform(0.5, 3, 3000)
+    y = 1.5 * std * rng.normal(size=3000)
+    columns = pl.DataFrame({"mean": np.zeros(3000), "std": std, "y": y, "site": np.arange(3000) % 2})
+    columns[1000:].write_csv(tmp_path / "new.csv")
+    columns[:1000].write_csv(tmp_path / "old.csv")
+    fitted = StdScaling().fit(np.zeros(1000), std[:1000] ** 2, y[:1000])
+    settings = {"mean": "mean", "std": "std", "label": "y", "n_resamples": 100}
+    page = calibrant.report(tmp_path / "new.csv", calibrator=fitted, by="site", **settings)
+    shown, summary = page.summary["page"], page.summary
+    assert shown["headline"] == "Intervals too narrow, now repaired"
+    assert "After the repair they contain " in shown["lead"]
+    assert [box["kind"] for box in shown["states"]] == ["before", "after"]
+    assert [len(tile["values"]) for tile in shown["tiles"]] == [2, 1, 2, 1]
+    assert all(set(row["cells"]) == {"before", "after"} for row in shown["decisions"]["rows"])
+    assert "after repair" in page.html
+    change = calibrant.compare(tmp_path / "new.csv", calibrator=fitted, mean="mean", std="std", label="y")
+    assert summary["comparison"]["verdict"] == change.verdict
+    assert summary["after"]["judgment"]["status"] in ("calibrated within tolerance", "no gap found")
+    assert change.verdict in page.markdown.replace("\\", "")
+    assert "notes" not in summary
+    own = calibrant.report(tmp_path / "old.csv", calibrator=fitted, **settings)
+    assert "Judged on its own rows" in own.html
+    with pytest.raises(InputError, match="map means and variances"):
+        calibrant.report(
+            tmp_path / "new.csv", calibrator=TemperatureScaling().fit([[0.6, 0.4]] * 9, [0, 1, 0] * 3), **settings
+        )
 
 
 def test_ticks_are_round_and_inside() -> None:

@@ -17,6 +17,7 @@ References
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -168,13 +169,14 @@ def family_pvalues(
     out = np.where((expected <= 0) & (observed > 0), 0.0, 1.0)  # what cannot happen happened
     tail = np.array([law.smaller(float(observed[i])) for i, law in zip(varies, laws, strict=True)])
     levels = np.unique(tail[tail <= most])
+
+    def chance(level: float) -> float:
+        return sum(law.attained(level * (1 + 1e-9)) for law in laws)
+
+    # the chance grows with the tail: find the last level that keeps it, so that the steps lose no class
+    levels = levels[: bisect.bisect_right(levels, most, key=chance)]
     steps = levels if len(levels) <= _STEPS else levels[np.linspace(0, len(levels) - 1, _STEPS).astype(np.int64)]
-    done: dict[float, float] = {}
-    for level in steps:  # smaller tails first; the chance grows with the tail
-        found = sum(law.attained(float(level) * (1 + 1e-9)) for law in laws)
-        if found > most:
-            break
-        done[float(level)] = found
+    done = {float(level): chance(float(level)) for level in steps}
     known = np.array(list(done))
     for i, each in zip(varies, tail, strict=True):
         if len(known) and each <= known[-1]:

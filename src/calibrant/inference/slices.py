@@ -20,7 +20,7 @@ from calibrant.core.inputs import to_array
 from calibrant.core.options import check_rng
 from calibrant.core.resampling import draw_outcomes
 from calibrant.core.tables import TEST_STEPS
-from calibrant.core.text import count, percent, points, pvalue, table
+from calibrant.core.text import count, percent, pvalue, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
@@ -79,7 +79,7 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
     verb = "claims" if evaluation.facts.event is None else "predicts"
     sizes = [(part, part.evaluation.facts.bias) for part in off[:2]]
     named = " and ".join(
-        f"{points(gap)} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
+        f"{100 * abs(gap):.1f} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
     )
     more = "" if len(off) < 3 else f"; {len(off) - 2} more groups are off"
     sentence = f"{verdict.sentence} But it {verb} {named}{more}."

@@ -9,7 +9,7 @@ from calibrant._deprecated import lazy_attribute
 from calibrant._typing import Floats
 from calibrant.core.inputs import Forecast
 from calibrant.reporting.page import Report
-from calibrant.reporting.recalibration import apply_named, compare_methods_on
+from calibrant.reporting.recalibration import apply_named, apply_to_rows, compare_methods_on
 from calibrant.reporting.regression import summarize_rows
 from calibrant.reporting.summary import summarize
 
@@ -48,13 +48,11 @@ def report_evidence(
         parts = (evidence.by, evidence.sorted_parts()) if evidence.by else None
         return report_evidence(evidence.whole, parts=parts, **settings)
     if evidence.task == "regression":
-        return Report(summarize_rows(evidence, **settings), kind="regression")
+        rows, how = (None, None) if calibrator is None else apply_to_rows(evidence, calibrator)
+        return Report(summarize_rows(evidence, after=rows, repair=how, **settings), kind="regression")
     repair: dict[str, Any] | None = None
     if calibrator is not None:
         after, repair = apply_named(evidence, calibrator, calibrated)
     elif after is None and (compare_methods if league is None else league) and getattr(evidence, "has_vectors", False):
         repair = compare_methods_on(evidence)
     return Report(summarize(evidence, after=after, repair=repair, **settings))
-
-
-report_forecast = report_evidence

@@ -30,7 +30,7 @@ from calibrant.reporting.scoreboard import method_section, metric_section
 from calibrant.reporting.steps import Group, fewest, group_edges, groups_of
 from calibrant.reporting.words import GLYPHS, Language, language_of, share, smallest_gap, tile
 
-__all__ = ["State", "class_page", "day_in_words"]
+__all__ = ["State", "class_page", "day_in_words", "state_boxes"]
 
 STATES = diagram.STATES
 
@@ -110,7 +110,7 @@ def class_page(
         "headline": words.headline(first, second, language),
         "lead": words.lead(first, second, language, name, _changed(before, after)),
         "kick": _kick(before, date),
-        "states": _state_boxes(states, language, level, name),
+        "states": state_boxes(states, language, level, name),
         "todo": {"words": todo[0], "line": todo[1]},
         "tiles": _tiles(states, language, level),
         "diagram": _diagram(layers, language, states),
@@ -165,7 +165,8 @@ def _changed(before: State, after: State | None) -> int | None:
     return int((before.evidence.top != after.evidence.top).sum())
 
 
-def _state_boxes(states: Sequence[State], language: Language, level: float, name: str) -> list[dict[str, str]]:
+def state_boxes(states: Sequence[State], language: Language, level: float, name: str) -> list[dict[str, str]]:
+    """Return one box per state: its verdict in words, and the line under them."""
     boxes = []
     for state in states:
         verdict = state.evaluation.verdict

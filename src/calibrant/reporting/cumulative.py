@@ -77,10 +77,13 @@ def added_up(
             (axes.x(float(a)), axes.y(float(b))) for a, b in zip(curves.fractile[keep], curves.gap[keep], strict=True)
         ]
         body.append(path(places, class_=f"line thick {kind}"))
-    body += _labels(axes, layers, many=len(layers) > 1)
+    taken = []
     if limit is not None:
         words = "Gray: 95% of calibrated models" if narrow else "95% of calibrated models stay inside the gray band"
-        body.append(text(words, width - right - 4, axes.y(-limit) + 15, class_="regsub halo", text_anchor="end"))
+        end, at = width - right - 4, axes.y(-limit) + 15
+        body.append(text(words, end, at, class_="regsub halo", text_anchor="end"))
+        taken = [Box(end - text_width(words), at - 14, end, at + 4)]
+    body += _labels(axes, layers, taken, many=len(layers) > 1)
     ticks = (0.0, 0.5, 1.0) if narrow else (0.0, 0.25, 0.5, 0.75, 1.0)
     for value in ticks:
         words = f"{100 * value:g}%"
@@ -96,10 +99,10 @@ def added_up(
     return drawing(width, height, title, f"{desc}.", body, narrow=narrow)
 
 
-def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], *, many: bool) -> list[Markup]:
-    """Return one label per line, near its largest distance from zero, where no line runs through it."""
+def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[Box], *, many: bool) -> list[Markup]:
+    """Return one label per line, near its largest distance from zero, where no line or other text runs through it."""
     area = Box(axes.left, axes.top, axes.left + axes.width, axes.top + axes.height)
-    board = Board(area)
+    board = Board(area, taken)
     for _, _, curves in layers:
         for fraction in np.linspace(0.0, 1.0, 150):
             x, y = axes.x(float(fraction)), axes.y(float(np.interp(fraction, curves.fractile, curves.gap)))

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.core.moments import wilson
 from calibrant.core.tables import SLACK, Table
 from calibrant.core.text import count, percent
+from calibrant.reporting.diagram import HEADLINE
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.svg import Picture, tag
 from calibrant.reporting.words import Language, share
@@ -65,7 +66,7 @@ def _main(thresholds: Sequence[float], tables: Sequence[Table], *, risk: bool) -
     """Return the threshold the title speaks of."""
     if risk:
         return min(thresholds, key=lambda t: abs(np.log(_above(tables[0], t, risk=True).fraction / 0.06)))
-    busy = [t for t in thresholds if t <= 0.99 and _above(tables[0], t, risk=False).fraction >= 0.05]
+    busy = [t for t in thresholds if t <= 0.99 and _above(tables[0], t, risk=False).fraction >= HEADLINE]
     return busy[-1] if busy else thresholds[0]
 
 

@@ -257,13 +257,12 @@ def _band_label(axes: Axes, groups: Sequence[Group], board: Board, *, narrow: bo
     lines = ["Gray band:", "chance alone"] if narrow else ["Gray band: where 95% of a", "calibrated model’s dots fall"]
     widest = max(groups, key=lambda g: g.band_high - g.band_low)
     x, y = axes.x(widest.score), axes.y(min(widest.band_high, axes.y_range[1]))
-    found = board.place(x, y, lines, reach=24, ways=((-0.7, -0.8), (-0.3, -1), (0.2, -1), (-1, -0.4), (-1, 0.2)))
-    if found is None:
+    box = board.nearest(x, y, lines, 14, below=False)
+    if box is None:
         return []
-    box, anchor = found
+    anchor = "start" if box.left + box.right > 2 * x else "end"
     at = box.left if anchor == "start" else box.right
-    start = min(max(x, box.left), box.right)
-    near = box.bottom + 2 if box.bottom < y else box.top - 2 if box.top > y else (box.top + box.bottom) / 2
+    start, near = min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
     parts: list[str] = [tag("path", d=f"M{x:.1f} {y + 2:.1f}L{start:.1f} {near:.1f}", class_="lead")]
     parts += [
         text(line, at, box.top + 16 * i + 12, class_="regsub halo", text_anchor=anchor) for i, line in enumerate(lines)

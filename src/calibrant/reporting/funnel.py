@@ -57,12 +57,10 @@ def funnel(rows: Sequence[dict[str, Any]], noise: float, kind: str, *, narrow: b
             board.take(cx - 5, cy - 5, cx + 5, cy + 5)
     for row in outside[: 3 if narrow else _LABELED]:
         cx, cy = axes.x(row["n"]), axes.y(row["gap"])
-        found = board.place(cx, cy, [row["short"]], reach=8)
-        if found is None:
-            continue
-        box, anchor = found
-        at = box.left if anchor == "start" else box.right
-        if abs(at - cx) < 26 and abs((box.top + box.bottom) / 2 - cy) < 26:  # nearer to its dot than to most others
+        box = board.nearest(cx, cy, [row["short"]], 2, reach=14)  # nearer to its dot than to most others
+        if box is not None:
+            right = box.left + box.right > 2 * cx
+            at, anchor = (box.left, "start") if right else (box.right, "end")
             body.append(text(row["short"], at, box.top + 12, class_=f"call {kind} strong", text_anchor=anchor))
     body += [
         text(f"{value:,.0f}", axes.x(value), bottom + 17, class_="tick", text_anchor="middle")

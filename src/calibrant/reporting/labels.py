@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from calibrant.reporting.svg import Markup, markup, tag, text
 
@@ -11,22 +14,8 @@ __all__ = ["Board", "Box", "text_width"]
 
 #: Height of a line of text, and width of an average character of it, in pixels at 13 pixels.
 LINE = 16.0
-#: Directions in which a label may stand from its dot, the first ones preferred.
-WAYS = ((1, 0), (-1, 0), (1, -0.7), (-1, -0.7), (1, 0.7), (-1, 0.7), (0.4, 1), (-0.4, -1))
-#: The same, away from the diagonal: below it, or above it.
-DOWN = (
-    (-0.5, 1.0),
-    (0.5, 1.0),
-    (-0.05, 1.0),
-    (-0.2, 1.0),
-    (0.2, 1.0),
-    (-1.0, 0.8),
-    (-0.8, 1.2),
-    (1.0, 0.5),
-    (1.0, 1.0),
-    (1.0, 0.0),
-)
-UP = ((-1.0, -0.5), (-0.5, -1.0), (-1.0, -1.0), (-0.1, -1.2), (0.3, -1.0), (-1.0, 0.0))
+#: How many of the nearest free places are judged by what the line to them crosses.
+_NEAREST = 400
 _NARROW, _WIDE, _MIDDLE = "iljtf.,:;|'!()[] ", "mwMW%@", 7.8
 
 
@@ -63,68 +52,60 @@ class Board:
         """Keep a rectangle free of labels."""
         self.taken.append(Box(left, top, right, bottom))
 
-    def place(
-        self,
-        x: float,
-        y: float,
-        lines: Sequence[str],
-        *,
-        reach: float = 8.0,
-        ways: Sequence[tuple[float, float]] = WAYS,
-        clear: bool = False,
-    ) -> tuple[Box, str] | None:
-        """Return where a label for (x, y) stands, and its anchor: the nearest free place, None where none is free.
+    def nearest(
+        self, x: float, y: float, lines: Sequence[str], radius: float, *, below: bool | None = None, reach: float = 1e9
+    ) -> Box | None:
+        """Return the nearest place for a label on which nothing lies, within `reach`; None where there is none.
 
-        `clear` takes only a place where the label lies on nothing else.
+        A place costs its distance from (x, y), what the line to it would cross, and the wrong side of the diagonal,
+        where `below` says which side is right.
         """
         width = max(text_width(line, strong=i == 0) for i, line in enumerate(lines))
-        height = LINE * len(lines)
-        best: tuple[float, Box, str] | None = None
-        for distance in (reach, 22.0, 44.0, 70.0, 100.0, 140.0, 190.0, 240.0):
-            for dx, dy in ways:
-                across = x + dx * distance
-                left = across if dx > 0 else across - width
-                top = y + dy * distance - height / 2
-                box = Box(left, top, left + width, top + height)
-                if not self._inside(box):
-                    continue
-                overlap = sum(box.overlap(other) for other in self.taken)
-                if clear and overlap > 0:
-                    continue
-                cost = 3 * overlap + 0.6 * distance
-                if best is None or cost < best[0]:
-                    best = (cost, box, "start" if dx > 0 else "end")
-            if best is not None and best[0] <= 0.6 * distance + 1e-9:
-                break
-        if best is None or best[0] > 0.75 * width * height + 115:
+        height, area = LINE * len(lines), self.area
+        across = np.arange(area.left, area.right - width + 0.1, 4.0)
+        down = np.arange(area.top, area.bottom - height + 0.1, 4.0)
+        left, top = (grid.ravel() for grid in np.meshgrid(across, down))
+        held = np.array([(box.left, box.top, box.right, box.bottom) for box in self.taken]).reshape(-1, 4)
+        free = np.ones(len(left), dtype=bool)
+        for one in held:
+            free &= (left > one[2]) | (left + width < one[0]) | (top > one[3]) | (top + height < one[1])
+        left, top = left[free], top[free]
+        far = np.hypot(x - np.clip(x, left, left + width), y - np.clip(y, top, top + height))
+        # the diagonal goes from the lower left to the upper right corner of a square
+        beneath = left + width / 2 - area.left + top + height / 2 - area.top > (area.bottom - area.top)
+        cost = far + (0.0 if below is None else 90.0 * (beneath != below)) + 1000.0 * (far < radius + 4)
+        order = np.argsort(cost, kind="stable")
+        order = order[far[order] <= reach][:_NEAREST]
+        if not len(order):
             return None
-        self.taken.append(best[1])
-        return best[1], best[2]
-
-    def _inside(self, box: Box) -> bool:
-        area = self.area
-        return box.left >= area.left and box.right <= area.right and box.top >= area.top and box.bottom <= area.bottom
+        steps = np.linspace(0.0, 1.0, 24)[:, None]
+        others = held[~((held[:, 0] <= x) & (held[:, 2] >= x) & (held[:, 1] <= y) & (held[:, 3] >= y))]
+        price = np.where(others[:, 2] - others[:, 0] > 40, 120.0, 12.0)  # a label or corner; a piece of a line
+        best, least = order[0], np.inf
+        for i in order:
+            along = x + steps * (np.clip(x, left[i], left[i] + width) - x)
+            drawn = y + steps * (np.clip(y, top[i], top[i] + height) - y)
+            hit = (others[:, 0] <= along) & (along <= others[:, 2]) & (others[:, 1] <= drawn) & (drawn <= others[:, 3])
+            full = cost[i] + price[hit.any(axis=0)].sum()
+            if full < least:
+                best, least = i, full
+        found = Box(float(left[best]), float(top[best]), float(left[best] + width), float(top[best] + height))
+        self.taken.append(found)
+        return found
 
     def callout(
         self, x: float, y: float, lines: Sequence[str], *, radius: float, class_: str, down: bool = True
     ) -> Markup:
         """Return a label of one or two lines with a thin line to its dot; nothing where no place is free."""
-        side = DOWN if down else UP
-        found = (
-            self.place(x, y, lines, reach=radius + 6, ways=side, clear=True)
-            or self.place(x, y, lines, reach=radius + 6, ways=(*WAYS, *UP, *DOWN), clear=True)
-            or self.place(x, y, lines, reach=radius + 6, ways=side)
-            or self.place(x, y, lines)
-        )
-        if found is None:
+        box = self.nearest(x, y, lines, radius, below=down)
+        if box is None:
             return Markup()
-        box, anchor = found
+        anchor = "start" if box.left + box.right > 2 * x else "end"
         at = box.left if anchor == "start" else box.right
-        middle = (box.top + box.bottom) / 2
+        to_x, to_y = min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
         parts = []
-        if abs(at - x) > radius + 8 or abs(middle - y) > 12:
-            end = at - 4 if anchor == "start" else at + 4
-            parts.append(tag("path", d=f"M{x:.1f} {y:.1f}L{end:.1f} {middle:.1f}", class_="lead"))
+        if math.hypot(to_x - x, to_y - y) > radius + 8:
+            parts.append(tag("path", d=f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}", class_="lead"))
         for i, line in enumerate(lines):
             strong = " strong" if i == 0 and len(lines) > 1 else ""
             parts.append(text(line, at, box.top + LINE * i + 12, class_=f"call {class_}{strong}", text_anchor=anchor))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from calibrant._typing import Floats
 from calibrant.calibrators import AutoCalibrator
 from calibrant.calibrators.application import class_order
 from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.predictions import Normal
+from calibrant.core.rows import Rows
 from calibrant.core.text import count
 
 #: Rows the comparison of a report uses at most, and the fewest for which it makes sense.
@@ -40,10 +43,23 @@ def apply_named(forecast: Forecast, calibrator: Any, proba: Floats | None = None
     after = check_forecast(forecast.codes, proba, caller="report", sample_weight=forecast.weights)
     after = after.read_weights(forecast.weight_kind)
     after.classes = forecast.classes
+    return after, _described(calibrator)
+
+
+def apply_to_rows(rows: Rows, calibrator: Any) -> tuple[Rows, dict[str, Any]]:
+    """Apply a fitted calibrator of means and variances and describe it."""
+    after = replace(rows, forecast=Normal(*calibrator.predict(rows.mean, rows.variance)))
+    return after.read_weights(rows.weight_kind), {
+        **_described(getattr(calibrator, "best_", calibrator)),
+        "title": "the repair",
+    }
+
+
+def _described(calibrator: Any) -> dict[str, Any]:
     name = getattr(calibrator, "title", type(calibrator).__name__)
     temperature = getattr(calibrator, "temperature_", None)
     detail = f" (T = {temperature:.2f})" if isinstance(temperature, float) else ""
-    return after, {
+    return {
         "name": f"{name}{detail}",
         "title": str(name),
         "method": getattr(calibrator, "short_name", None),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from calibrant import metrics
@@ -106,7 +107,7 @@ def metric_section(
         ]
         scale = scale_of(ends, form="percent")
     else:  # numbers of different units: how far from a calibrated model, in its standard deviations
-        scale = Scale(-4.0, 8.0, [-4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 8.0], "plain")
+        scale = Scale(-4.0, 8.0, [-4.0, 0.0, 4.0, 8.0], "plain")
     rows = [_error_row(row, scale) for row in errors]
     return {
         "title": _metric_title(errors),
@@ -148,22 +149,20 @@ def _find(evaluation: Evaluation, name: str) -> Result | None:
     return next((result for result in evaluation.results if result.name == name), None)
 
 
-def _number(value: float, *, as_percent: bool) -> str:
-    return percent(value) if as_percent else _three(value)
-
-
 def _error_row(row: dict[str, Any], scale: Scale) -> dict[str, Any]:
     results: Mapping[str, Result | None] = row["results"]
     last_kind, last = list(results.items())[-1]
     as_percent = row["percent"]
     band = None if last is None else _range(last, floor=bool(row["metric"].range[0] == 0.0))
     marks = [Mark(r.value, *_bounds(r), kind) for kind, r in results.items() if r is not None]
+    write = percent if as_percent else _alike([r.value for r in results.values() if r is not None], 3)
+    ends = None if last is None else last.interval
     return {
         "question": row["question"],
         "name": row["name"],
-        "values": {k: "–" if r is None else _number(r.value, as_percent=as_percent) for k, r in results.items()},
-        "interval": None if last is None or last.interval is None else _ends(last, as_percent=as_percent),
-        "range": "–" if band is None else _span(band, as_percent=as_percent),
+        "values": {k: "–" if r is None else write(r.value) for k, r in results.items()},
+        "interval": None if ends is None else f"{write(ends.low)} to\u00a0{write(ends.high)}",
+        "range": "–" if band is None else f"{write(band[0])} to\u00a0{write(band[1])}",
         "pvalue": "–" if last is None or last.pvalue is None else pvalue_phrase(last.pvalue),
         "outside": last is not None and last.pvalue is not None and last.pvalue < 0.05,
         "track": scale.track(marks, band) if as_percent else _standardized(scale, results),
@@ -176,12 +175,20 @@ def _bounds(result: Result) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
-def _ends(result: Result, *, as_percent: bool) -> str | None:
-    interval = result.interval
-    if interval is None:
-        return None
-    ends = (interval.low, interval.high)
-    return " to ".join(percent(end) if as_percent else _three(end) for end in ends)
+def _alike(values: Sequence[float], digits: int) -> Callable[[float], str]:
+    """Return how the numbers of one row are written: with the decimals that the largest of `values` needs.
+
+    Examples
+    --------
+    >>> write = _alike([0.1102, 0.09785], 4)
+    >>> write(0.1102), write(0.09785), write(-0.5)
+    ('0.1102', '0.0978', '−0.5000')
+    """
+    size = max(map(abs, values), default=0.0)
+    if not 1e-3 <= size < 1e5:
+        return lambda value: _three(value, digits)
+    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+    return lambda value: f"{value:.{decimals}f}".replace("-", "−")
 
 
 def _three(value: float, digits: int = 3) -> str:
@@ -204,24 +211,19 @@ def _standardized(scale: Scale, results: Mapping[str, Result | None]) -> str:
     return scale.track(marks, (-1.96, 1.96)) if marks else ""
 
 
-def _span(band: tuple[float, float], *, as_percent: bool) -> str:
-    if as_percent:
-        return f"{percent(band[0])} to {percent(band[1])}"
-    return f"{_three(band[0])} to {_three(band[1])}"
-
-
 def _score_row(row: dict[str, Any], comparison: Any | None, name: str) -> dict[str, Any]:
     results: Mapping[str, Result | None] = row["results"]
+    write = _alike([r.value for r in results.values() if r is not None], 4)
     out: dict[str, Any] = {
         "question": row["question"],
         "name": row["name"],
-        "values": {k: "–" if r is None else _three(r.value, 4) for k, r in results.items()},
+        "values": {k: "–" if r is None else write(r.value) for k, r in results.items()},
         "interval": None,
         "change": None,
     }
     last = list(results.values())[-1]
     if last is not None and last.interval is not None:
-        out["interval"] = f"{_three(last.interval.low, 4)} to {_three(last.interval.high, 4)}"
+        out["interval"] = f"{write(last.interval.low)} to {write(last.interval.high)}"
     difference = next((r for r in comparison.results if r.name == name), None) if comparison is not None else None
     if difference is not None:
         change = -difference.change

@@ -35,7 +35,7 @@ from calibrant.reporting.recalibration import without_contradiction
 from calibrant.reporting.scoreboard import explain_metric
 from calibrant.views import ClassK, Classwise, TopLabel, View, WithinTopR
 
-__all__ = ["Parts", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
+__all__ = ["Parts", "changes", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
@@ -134,18 +134,10 @@ def summarize(
         "classes_drawn": sum(row["drawn"] for row in classes),
         "slices": _slice_rows(slices),
         "size": _size_note(evidence, evaluation),
-        "comparison": None,
-        "repair": dict(repair) if repair else None,
+        **changes(comparison, states[-1].evaluation, repair),
         "pickers": _pickers(views, classes),
         "reliability": figures.reliability((after_views or views)[0], 15, views[0] if after_views else None),
     }
-    if comparison is not None:
-        summary["comparison"] = {
-            "verdict": comparison.verdict,
-            "rows": [list(wording.comparison_cells(result, comparison.task)) for result in comparison.results],
-            "json": comparison.to_dict(),
-        }
-        summary["after"] = {"judgment": states[1].evaluation.verdict.to_dict(), **states[1].evaluation.to_dict()}
     page = class_page(
         states,
         repair=repair,
@@ -177,6 +169,19 @@ def summarize(
         ),
     }
     return summary
+
+
+def changes(comparison: Any | None, after: Evaluation, repair: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a recalibration changed: the paired comparison, the state after it, and how it came about."""
+    found: dict[str, Any] = {"comparison": None, "repair": dict(repair) if repair else None}
+    if comparison is not None:
+        found["comparison"] = {
+            "verdict": comparison.verdict,
+            "rows": [list(wording.comparison_cells(result, comparison.task)) for result in comparison.results],
+            "json": comparison.to_dict(),
+        }
+        found["after"] = {"judgment": after.verdict.to_dict(), **after.to_dict()}
+    return found
 
 
 def _evaluated(evidence: Any, **settings: Any) -> Evaluation:

@@ -136,7 +136,7 @@ def drawing(
             *body,
             viewBox=f"0 0 {width} {height:g}",
             role="img",
-            class_="chart" if small else "chart n" if narrow else "chart w",
+            class_="chart" if small else "chart n" if narrow else "chart w wide" if width > 700 else "chart w",
             xmlns="http://www.w3.org/2000/svg",
         )
     )

@@ -129,6 +129,16 @@ class Language:
             self.claim(group.score, group.rate),
         ]
 
+    def size(self, facts: Any) -> float:
+        """Return the gap the page speaks of."""
+        return float(facts.bias)
+
+    def now(self, how: str, facts: Any, *, still: bool) -> str:
+        """Return what holds after a repair."""
+        if self.risk:
+            return f"{how} it predicts {rates(facts.predicted, facts.observed)[0]}{' still' if still else ''}."
+        return f"{how} it {'still claims' if still else 'claims'} {percent(facts.predicted, 1)}."
+
     def claim(self, score: float, rate: float) -> str:
         """Return claim and truth of one group: ``claim 98%, right 67%``."""
         said, seen = (share(value) for value in (score, rate))
@@ -200,6 +210,14 @@ class ErrorBars(Language):
         """Return the two lines beside the dot that stands out most."""
         return [f"{who}meant {share(group.score)}", f"inside {share(group.rate)}"]
 
+    def size(self, facts: Any) -> float:
+        """Return the gap the page speaks of."""
+        return float(facts.meant - facts.inside)
+
+    def now(self, how: str, facts: Any, *, still: bool) -> str:
+        """Return what holds after a repair."""
+        return f"{how} they {'still contain' if still else 'contain'} {near(facts.inside)}."
+
 
 def language_of(facts: Any) -> Language:
     """Return the language for facts on class probabilities; an event that is a bare number is a class."""
@@ -207,6 +225,17 @@ def language_of(facts: Any) -> Language:
         return Language()
     rare = min(facts.observed, facts.predicted) < RARE
     return Language(event_name(facts.event), 2 if rare else 1)
+
+
+def near(value: float) -> str:
+    """Return a percentage with one decimal that says 100% only of all.
+
+    Examples
+    --------
+    >>> near(0.9342), near(0.9997), near(1.0)
+    ('93.4%', '>99.9%', '100.0%')
+    """
+    return ">99.9%" if 0.9995 <= value < 1 else percent(value, 1)
 
 
 def share(value: float) -> str:
@@ -283,21 +312,33 @@ def repair_word(before: Any, after: Any) -> str:
         return "made it worse" if found else "not needed"
     if not found:
         return "repaired"
-    removed = 1 - after.facts.ks / before.facts.ks if before.facts.ks > 0 else 0.0
+    size = _off(before)
+    removed = 1 - _off(after) / size if size > 0 else 0.0
     for limit, word in ((0.5, "mostly repaired"), (0.1, "partly repaired"), (-0.1, "changed nothing")):
         if removed >= limit:
             return word
     return "made it worse"
 
 
-def fault(before: Any, language: Language) -> str:
-    """Return what is wrong, in one to three words that begin a headline."""
+def _off(evaluation: Any) -> float:
+    """Return the largest added-up gap; of means and variances, of where truths fall in their forecasts."""
+    found = [result.value for result in evaluation.results if result.name == "pit-ks"]
+    return float(found[0] if found else evaluation.facts.ks)
+
+
+def fault(before: Any, language: Language) -> tuple[str, str]:
+    """Return what is wrong, in one to three words that begin a headline, and shorter."""
     direction = before.verdict.direction
+    if language.claims == "intervals" and " too " in before.verdict.headline:
+        text = str(before.verdict.headline).replace("Error bars", "Intervals")
+        return text, first_upper(text.partition(" ")[2])
     if language.risk and direction in ("over", "under"):
         ends = sorted((before.facts.predicted, before.facts.observed))
         twofold = ends[0] > 0 and 1.8 <= ends[1] / ends[0] < 2.6
-        return f"Risk {'overstated' if direction == 'over' else 'understated'}{' twofold' if twofold else ''}"
-    return {"over": "Overconfident", "under": "Too cautious"}.get(direction or "", "Wrong inside")
+        text = f"Risk {'overstated' if direction == 'over' else 'understated'}"
+        return f"{text}{' twofold' if twofold else ''}", text
+    text = {"over": "Overconfident", "under": "Too cautious"}.get(direction or "", "Wrong inside")
+    return text, text
 
 
 def headline(before: Any, after: Any, language: Language) -> str:
@@ -310,12 +351,9 @@ def headline(before: Any, after: Any, language: Language) -> str:
         return f"{verdict.headline}" if verdict.status != "no gap found" else "No gap found, none needed"
     if word == "made it worse":
         return "The repair made it worse"
-    start = fault(before, language)
-    if word == "changed nothing":
-        return f"{start}; repair changed nothing"
-    if " " in word and start.startswith("Risk"):
-        start = " ".join(start.split()[:2])
-    return f"{start}, now {word}"
+    start, shorter = fault(before, language)
+    end = "; repair changed nothing" if word == "changed nothing" else f", now {word}"
+    return f"{start if len(f'{start}{end}'.split()) <= 5 else shorter}{end}"
 
 
 def lead(before: Any, after: Any, language: Language, name: str, changed: int | None) -> str:
@@ -324,22 +362,17 @@ def lead(before: Any, after: Any, language: Language, name: str, changed: int | 
     if after is None:
         return text
     facts, word = after.facts, repair_word(before, after)
-    how = f"After {first_lower(name)} it"
-    if language.risk:
-        predicted = rates(facts.predicted, facts.observed)[0]
-        text += f" {how} predicts {predicted}{'' if word != 'changed nothing' else ' still'}."
-    else:
-        verb = "still claims" if word == "changed nothing" else "claims"
-        text += f" {how} {verb} {percent(facts.predicted, 1)}."
-        if changed == 0:
-            text += " No prediction changes, only how sure it says it is."
-        elif changed is not None:
-            text += f" {count(changed)} of {count(facts.n)} predictions change."
+    text += f" {language.now(f'After {first_lower(name)}', facts, still=word == 'changed nothing')}"
+    if changed == 0 and not language.risk:
+        text += " No prediction changes, only how sure it says it is."
+    elif changed is not None and not language.risk:
+        text += f" {count(changed)} of {count(facts.n)} predictions change."
     if word == "made it worse":
+        sizes = [language.size(one.facts) for one in (before, after)]
         text += (
-            f" The gap grew from {language.points(before.facts.bias)} to {language.points(facts.bias)} points."
-            if abs(facts.bias) > abs(before.facts.bias)
-            else f" The largest added-up gap grew from {points(before.facts.ks)} to {points(facts.ks)} points."
+            f" The gap grew from {language.points(sizes[0])} to {language.points(sizes[1])} points."
+            if abs(sizes[1]) > abs(sizes[0])
+            else f" The largest added-up gap grew from {points(_off(before))} to {points(_off(after))} points."
         )
     return text
 
@@ -388,4 +421,7 @@ def what_to_do(before: Any, after: Any, best: str | None, watch: str | None) -> 
     if after.verdict.found:
         left = state_word(after.verdict, after=True).lower()
         return "Use the repaired version", f"It is better, but not perfect: {left}. See where below."
-    return "Use the repaired version", "Keep checking it on new rows: calibrant monitor."
+    return (
+        "Use the repaired version",
+        f"Keep checking it on new rows: calibrant {'check' if before.task == 'regression' else 'monitor'}.",
+    )

@@ -127,7 +127,7 @@ def run_demo(
 def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> None:
     """Write the page about one model."""
     report_evidence(
-        check_forecast(model.y_test, model.test, caller="demo"),
+        check_forecast(model.y_test, model.test, caller="report"),
         calibrator=calibrator,
         title=f"The {model.name} on handwritten digits",
         source=f"{model.name}.npz",

@@ -9,10 +9,12 @@ from typing import Any
 
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.calibrators.application import is_regression
 from calibrant.calibrators.reader import load
 from calibrant.core.inputs import check_flag, check_pairs
 from calibrant.core.options import check_type
 from calibrant.core.weights import WeightKind
+from calibrant.errors import input_error
 from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
 from calibrant.io.predictions import Predictions, to_evidence
@@ -121,8 +123,8 @@ def report(
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
-    for argument, value in (("title", title), ("source", source), ("command", command)):
-        check_type(value, str | None, argument, "report", "be text", "pass a sentence")
+    for argument, text in (("title", title), ("source", source), ("command", command)):
+        check_type(text, str | None, argument, "report", "be text", "pass a sentence")
     check_flag(pairs, "pairs", "report")
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
@@ -137,10 +139,12 @@ def report(
     }
     _refuse_for(opened, after, calibrator)
     fitted: Any = load(str(calibrator)) if is_path(calibrator) else calibrator
+    _check_task(opened, fitted)
     rows = opened.predictions
     if y_proba is not None and not pairs and (fitted is not None or after is not None):
         rows = array_rows(y_true, y_proba, how)
-    if fitted is not None and rows is not None:  # names meet as in apply and compare
+    classes = opened.evidence.task != "regression"
+    if fitted is not None and rows is not None and classes:  # names meet as in apply and compare
         ordered = len(how.layout.patterns) > 1
         about["calibrated"], _ = calibrated_rows(fitted, rows, normalize=normalize, ordered=ordered)
     if after is not None:
@@ -149,7 +153,7 @@ def report(
         after = _after(y_true, after, rows, how)
     page = _page(opened, after, fitted, compare_methods, about)
     _say_in_sample(page, y_true, fitted, rows)
-    if compare_methods and (opened.cells is not None or opened.evidence.task != "classes"):
+    if compare_methods and fitted is None and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
         page.summary["notes"] = [*page.summary.get("notes", ()), f"methods of recalibration are not compared on {what}"]
     if opened.cells is not None:
@@ -168,9 +172,25 @@ def _refuse_for(opened: Opened, after: Any, calibrator: Any) -> None:
     if opened.cells is not None:
         _refuse("on cells: they know no single rows", after=after, calibrator=calibrator)
     if opened.evidence.task == "regression":
-        _refuse("for means and variances", after=after, calibrator=calibrator)
+        _refuse("for means and variances", after=after)
+        if opened.evidence.table is not None:
+            _refuse("for quantiles: calibrators take means with variances", calibrator=calibrator)
     if opened.evidence.task == "pairs":
         _refuse("for top-label pairs", calibrator=calibrator)
+
+
+def _check_task(opened: Opened, fitted: Any) -> None:
+    """Refuse a calibrator of means and variances next to class probabilities, and the other way round."""
+    kinds = {True: _WORDS["regression"], False: "class probabilities"}
+    wanted = opened.evidence.task == "regression"
+    if fitted is not None and is_regression(fitted) != wanted:
+        raise input_error(
+            "calibrator",
+            "report",
+            f"map {kinds[wanted]}, which the file holds",
+            f"one of {kinds[not wanted]}",
+            "fit one",
+        )
 
 
 def _after(y_true: Any, after: Any, rows: Predictions | None, how: Reading) -> Any:
@@ -188,7 +208,8 @@ def _page(opened: Opened, after: Any, calibrator: Any, compare_methods: bool, ab
     if opened.cells is not None:
         return report_evidence(opened.cells, **about)
     if evidence.task == "regression":
-        return report_evidence(evidence, by=dict(opened.columns), groups=opened.clusters, **about)
+        settings = about | {"by": dict(opened.columns), "groups": opened.clusters}
+        return report_evidence(evidence, calibrator=calibrator, **settings)
     settings = about | {"by": dict(opened.columns), "groups": opened.clusters}
     return report_evidence(evidence, after=after, calibrator=calibrator, compare_methods=compare_methods, **settings)
 
