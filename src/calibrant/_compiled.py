@@ -176,6 +176,44 @@ def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
         out[1, low] += upper
 
 
+def label_pass(cumulative: Any, uniform: Any, out: Any) -> None:
+    """Find the first class whose cumulative probability reaches a drawn number, for all rows of all replicates."""
+    last = cumulative.shape[1] - 1
+    for i in range(uniform.shape[0]):
+        for row in range(uniform.shape[1]):
+            low, high = 0, last
+            if last <= 64:  # a count of all classes runs several at a time
+                for k in range(last):
+                    low += cumulative[row, k] < uniform[i, row]
+                high = low
+            while low < high:
+                middle = (low + high) >> 1
+                if cumulative[row, middle] < uniform[i, row]:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[i, row] = low
+
+
+def count_pass(index: Any, labels: Any, out: Any) -> None:
+    """Count the drawn labels of each replicate by the cell of their row and class."""
+    for i in range(labels.shape[0]):
+        for row in range(labels.shape[1]):
+            out[i, index[row, labels[i, row]]] += 1.0
+
+
+def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
+    """Replace numbers j + u, column j, by the smallest value whose cumulative law, row j, exceeds them."""
+    last, steps = law.shape[1] - 1, guide.shape[1]
+    for i in range(drawn.shape[0]):
+        for j in range(drawn.shape[1]):
+            sought = drawn[i, j]
+            place = guide[j, min(np.int64((sought - j) * steps), steps - 1)]
+            while place < last and law[j, place] <= sought:
+                place += 1
+            drawn[i, j] = lowest[j] + min(place, last)
+
+
 def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
     """Return Σ_ij exp(−‖a_i − b_j‖₂·scale)·product_ij, given squared distances that keep few digits below `near`."""
     rows, columns = square.shape
@@ -228,6 +266,9 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
+    "label_pass": ([void(_F8, _F8, int64[:, :])], set()),
+    "count_pass": ([void(_read(int32, 2), _read(int64, 2), float64[:, ::1])], set()),
+    "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
 }
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
+from calibrant import test_calibration as run_test
 from calibrant.core import fast
 from calibrant.core.declare import declared
+from calibrant.core.inputs import check_forecast
+from calibrant.core.resampling import draw_labels
 from calibrant.errors import InputError
 
 pytest.importorskip("numba", reason="numba is absent (extra: fast)")
@@ -71,6 +74,9 @@ def test_the_kernels_are_used(monkeypatch, rows):
     for name in ("ece", "sce", "ks", "smece"):
         getattr(metrics, name)(y, p)
     metrics.skce(y[:500], p[:500])
+    for name in ("ece", "sce"):
+        run_test(y[:900], p[:900], method="resampling", metric=name, n_resamples=50, rng=0)
+    assert {"search_pass", "label_pass", "count_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 
@@ -114,6 +120,29 @@ def test_negative_zero_and_rounding_beyond_one_are_read_alike(monkeypatch, rows)
     odd[5] = [1 + 1e-9, -0.0, -1e-9, 0, 0]
     plain, quick = both(monkeypatch, lambda: (metrics.ece(y, odd), metrics.ks(y, odd), metrics.sce(y, odd)))
     assert plain == pytest.approx(quick, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["ece", "ace", "mce", "sce", "ks", "smece"])
+def test_null_draws_give_the_same_pvalue(monkeypatch, rows, metric):
+    """Same seed, same uniforms, same labels: the p-value has the same last digit on both paths."""
+    y, p = rows[0][2000:3500], rows[1][2000:3500]
+    warm = p**0.9 / (p**0.9).sum(axis=1, keepdims=True)
+
+    def call():
+        return run_test(y, warm, method="resampling", metric=metric, n_resamples=200, rng=3).pvalue
+
+    plain, quick = both(monkeypatch, call)
+    assert plain == quick
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 70])
+def test_drawn_labels_are_the_same(monkeypatch, n_classes):
+    p = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.3), 400)
+    p[:5] = np.eye(n_classes)[0]  # cumulative probabilities of exactly 1
+    forecast = check_forecast(p.argmax(axis=1), p, caller="test")
+    plain, quick = both(monkeypatch, lambda: draw_labels(forecast, 50, np.random.default_rng(1)))
+    np.testing.assert_array_equal(plain, quick)
+    assert (plain[:, :5] == 0).all()
 
 
 def test_small_work_never_loads_numba():

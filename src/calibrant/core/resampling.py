@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
+from calibrant.core import fast
 from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns, signs
+from calibrant.core.hit_sums import MOST_ROWS, hits_of_bins
 from calibrant.core.moments import supported
 from calibrant.core.parallel import map_chunks
 from calibrant.core.surprises import RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
@@ -38,6 +41,8 @@ _ENTRIES = 1 << 19
 #: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
 _LABEL_WORK = 400_000_000
 _FEWEST = 20
+#: Classes up to which a label is found by looking at all of them.
+_FEW_CLASSES = 64
 #: Equal steps of the cumulative path from which its limit distribution is closer than a thousand replicates.
 ENOUGH_STEPS = 5_000
 #: Variance of the number of events from which on the limit distribution holds in the tails.
@@ -50,9 +55,10 @@ MANY_DRAWS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Replicates of a metric under calibration."""
+    """Replicates of a metric under calibration; `more` draws as many further ones from the same generator."""
 
     values: Floats
+    more: Callable[[], Floats] | None = field(default=None, repr=False, compare=False)
 
     @property
     def mean(self) -> float:
@@ -241,18 +247,21 @@ def replicate_tables(
     drawn = {name: recipe for name, recipe in members.items() if name not in out}
     if not drawn:
         return out
-    if sum(map(len, tables)) * n_resamples > MANY_DRAWS:
+    whole = len(tables) == 1 and complete is list and not (limit and mostly_none(tables[0]))
+    start = _bin_starts(tables[0], list(drawn.values())) if whole else None
+    if start is None and sum(map(len, tables)) * n_resamples > MANY_DRAWS:
         tables = _coarser(tables, list(drawn.values()))
-
-    rare = limit and len(tables) == 1 and mostly_none(tables[0])
-    draw = draw_surprises if rare else draw_outcomes
+    rare = start is None and limit and len(tables) == 1 and mostly_none(tables[0])
+    draws = [partial(draw_surprises if rare else draw_outcomes, table) for table in tables]
+    if start is not None:
+        draws, tables = [hits_of_bins(tables[0], start)], [tables[0].joined(start)]
 
     def values(outcomes: list[Floats]) -> dict[str, Floats]:
         replicated = complete([table.with_outcomes(each) for table, each in zip(tables, outcomes, strict=True)])
         return {name: np.asarray(recipe.from_tables(replicated)) for name, recipe in drawn.items()}
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        return values([draw(table, size, generator) for table in tables])
+        return values([draw(size, generator) for draw in draws])
 
     # many classes: calls cost, not cells
     sizes = _chunks(n_resamples, sum(map(len, tables)), 64 if len(tables) > 1 else 1)
@@ -260,7 +269,16 @@ def replicate_tables(
     if rare:
         base, none = values([likely_outcomes(tables[0])[None, :]]), chance_of_none(tables[0])
         return out | {name: RareNull(float(base[name][0]), none, each) for name, each in found.items()}
-    return out | {name: Null(each) for name, each in found.items()}
+    return out | {name: Null(each, lambda key=name: _replicate(sizes, rng, run)[key]) for name, each in found.items()}
+
+
+def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
+    """Return the first table row of each bin if the metrics need only sums of bins and their law is soon known."""
+    bins = [recipe.row_bins(table) for recipe in recipes] if 0 < table.total <= MOST_ROWS else [None]
+    changes = [index[1:] != index[:-1] for index in bins if index is not None]
+    if len(changes) < len(bins):
+        return None
+    return np.flatnonzero(np.concatenate([[True], np.logical_or.reduce(changes)]))
 
 
 def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Table]:
@@ -339,20 +357,26 @@ def replicate_class_signs(
 def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints:
     """Draw one label per row from its forecast, `size` times: shape (size, n)."""
     out = np.empty((size, forecast.n), dtype=np.int64)
+    n_classes = forecast.n_classes
+    kernel = fast.kernel("label_pass", out.size * min(n_classes, 10))
     for rows in forecast.chunks():
         cumulative = np.cumsum(forecast.block(rows), axis=1, dtype=np.float64)
         cumulative /= cumulative[:, -1:]
         uniform = rng.random((size, len(cumulative)))
-        if cumulative.shape[1] <= 64:
-            label = np.zeros(uniform.shape, dtype=np.int64)
-            for k in range(cumulative.shape[1] - 1):
-                label += uniform > cumulative[:, k]
+        if n_classes > _FEW_CLASSES:  # one sorted vector for all rows: row i lives in (i, i + 1]
+            offset = np.arange(len(cumulative))
+            cumulative += offset[:, None]
+            uniform += offset
+        if kernel is not None:
+            kernel(cumulative, uniform, out[:, rows])
+        elif n_classes > _FEW_CLASSES:
+            label = np.searchsorted(cumulative.ravel(), uniform) - offset * n_classes
+            np.clip(label, 0, n_classes - 1, out=out[:, rows])
         else:
-            offset = np.arange(len(cumulative))  # one sorted vector for all rows: row i lives in (i, i + 1]
-            flat = (cumulative + offset[:, None]).ravel()
-            label = np.searchsorted(flat, uniform + offset) - offset * cumulative.shape[1]
-            np.clip(label, 0, cumulative.shape[1] - 1, out=label)
-        out[:, rows] = label
+            label, above = np.zeros(uniform.shape, dtype=np.int8), np.empty(uniform.shape, dtype=bool)
+            for reached in np.ascontiguousarray(cumulative.T[:-1]):
+                label += np.greater(uniform, reached, out=above).view(np.int8)
+            out[:, rows] = label
     return out
 
 
@@ -369,8 +393,9 @@ def replicate_labels(
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
-    found = _replicate(_chunks(n_resamples, min(forecast.n, _ENTRIES // 5)), rng, run)
-    return {name: Null(values) for name, values in found.items()}
+    sizes = _chunks(n_resamples, min(forecast.n, _ENTRIES // 5))
+    found = _replicate(sizes, rng, run)
+    return {name: Null(each, lambda key=name: _replicate(sizes, rng, run)[key]) for name, each in found.items()}
 
 
 def class_cells(forecast: Forecast, m: int, kind: str) -> Ints:
@@ -395,6 +420,11 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Fl
     rows = np.arange(forecast.n)
 
     def hits(labels: Ints) -> Floats:
+        kernel = fast.kernel("count_pass", labels.size)
+        if kernel is not None:
+            out = np.zeros((len(labels), k * m))
+            kernel(index, labels, out)
+            return out.reshape(len(labels), k, m)
         cells = index[rows, labels] + (np.arange(len(labels)) * (k * m))[:, None]
         counts = np.bincount(cells.ravel(), minlength=len(labels) * k * m)
         return counts.astype(np.float64).reshape(len(labels), k, m)
