@@ -80,6 +80,46 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tu
     return loss, slope, curve
 
 
+def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
+    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add Σ share·q·{x, 1, x²} to `sums`.
+
+    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}; (3, 0, 0) leaves them out.
+    """
+    loss = 0.0
+    n, k = x.shape
+    formed = blocks.shape[1]
+    scale, shift = theta[0], theta[1]
+    e, moved = np.empty(k), np.empty(k)
+    for i in range(n):
+        row, weight = x[i], share[i]
+        for j in range(k):
+            e[j] = scale[j] * row[j] + shift[j]
+        peak = e[0]
+        for j in range(1, k):
+            peak = e[j] if e[j] > peak else peak
+        truth = e[codes[i]] - peak
+        mass = 0.0
+        for j in range(k):
+            e[j] = _exp(e[j] - peak)
+            mass += e[j]
+        loss += weight * (np.log(mass) - truth)
+        out, part = q[i], 1.0 / mass
+        for j in range(k):
+            e[j] *= part
+            out[j] = e[j]
+            moved[j] = e[j] * row[j]
+            sums[0, j] += weight * moved[j]
+            sums[1, j] += weight * e[j]
+            sums[2, j] += weight * moved[j] * row[j]
+        for a in range(formed):
+            first, second = weight * moved[a], weight * e[a]
+            for b in range(k):
+                blocks[0, a, b] += first * moved[b]
+                blocks[1, a, b] += first * e[b]
+                blocks[2, a, b] += second * e[b]
+    return loss
+
+
 def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, int, int]:
     """Find the largest entry of each row and check the row in the same walk.
 
@@ -244,6 +284,14 @@ _F4, _F8, _VECTOR = _read(float32, 2), _read(float64, 2), _read(float64)
 _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "nll_pass": (
         [numba.types.UniTuple(float64, 3)(z, _read(int64), _VECTOR, float64, float64) for z in (_F4, _F8)],
+        _CHECKED,
+    ),
+    "vector_pass": (
+        [
+            float64(
+                _F8, _read(int64), _VECTOR, _F8, float64[:, ::1], float64[:, ::1], numba.types.Array(float64, 3, "C")
+            )
+        ],
         _CHECKED,
     ),
     "top_pass": (
