@@ -216,6 +216,33 @@ def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
         out[1, low] += upper
 
 
+def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, below: Any, before: Any) -> None:
+    """Add each value to the stretch between two neighboring `score`, and note the largest value of each stretch.
+
+    `guide` counts the scores below every 2^shift-th step of their ordered bits. No weights: every value counts 1.
+    """
+    m, low, high = len(score), score[0] + 0.0, score[-1]
+    origin = np.float64(low).view(np.int64)
+    weighted = len(weights) > 0
+    for i in range(len(values)):
+        value = values[i] + 0.0  # turns −0 into 0
+        if value < low:
+            place = 0
+        elif value >= high:
+            place = m
+        else:
+            step = (np.float64(value).view(np.int64) - origin) >> shift
+            place, stop = guide[step], guide[step + 1]
+            while place < stop:
+                middle = (place + stop) >> 1
+                if score[middle] <= value:
+                    place = middle + 1
+                else:
+                    stop = middle
+        below[place] += weights[i] if weighted else 1.0
+        before[place] = max(before[place], value)
+
+
 def label_pass(cumulative: Any, uniform: Any, out: Any) -> None:
     """Find the first class whose cumulative probability reaches a drawn number, for all rows of all replicates."""
     last = cumulative.shape[1] - 1
@@ -314,6 +341,10 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
+    "between_pass": (
+        [void(float64[::1], _VECTOR, _VECTOR, _read(int64), int64, float64[::1], float64[::1])],
+        set(),
+    ),
     "label_pass": ([void(_F8, _F8, int64[:, :])], set()),
     "count_pass": ([void(_read(int32, 2), _read(int64, 2), float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),

@@ -10,6 +10,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant import test_calibration as run_test
+from calibrant.calibrators import IsotonicMulticlass, VectorScaling
 from calibrant.core import fast
 from calibrant.core.declare import declared
 from calibrant.core.inputs import check_forecast
@@ -76,7 +77,9 @@ def test_the_kernels_are_used(monkeypatch, rows):
     metrics.skce(y[:500], p[:500])
     for name in ("ece", "sce"):
         run_test(y[:900], p[:900], method="resampling", metric=name, n_resamples=50, rng=0)
-    assert {"search_pass", "label_pass", "count_pass"} <= set(asked)
+    for kind in (VectorScaling, IsotonicMulticlass):
+        kind().fit(p[:900], y[:900])
+    assert {"search_pass", "label_pass", "count_pass", "vector_pass", "between_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 
@@ -133,6 +136,18 @@ def test_null_draws_give_the_same_pvalue(monkeypatch, rows, metric):
 
     plain, quick = both(monkeypatch, call)
     assert plain == quick
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [VectorScaling, IsotonicMulticlass])
+@pytest.mark.parametrize("n_classes", [2, 5, 40])
+def test_fits_agree_to_the_last_bits(monkeypatch, kind, n_classes, weighted):
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 0.5), 1500)
+    y = (np.log(p) / 1.3 + rng.gumbel(size=p.shape)).argmax(axis=1)
+    weight = rng.integers(1, 4, 1500).astype(float) if weighted else None
+    plain, quick = both(monkeypatch, lambda: kind().fit(p, y, sample_weight=weight).predict_proba(p[:200]))
+    np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 70])
