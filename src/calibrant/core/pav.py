@@ -9,7 +9,7 @@ the violators' rule joins to the hit before them. With many hits one sort of pac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -142,7 +142,8 @@ def isotonic_hits(
         score, inverse = np.unique(hit_score, return_inverse=True)
         hits = np.bincount(inverse, weights=hit_weight).astype(np.float64)
 
-    kernel, guide, shift = None, np.empty(0, dtype=np.int64), 0
+    kernel: Callable[..., Any] | None = None
+    guide, shift = np.empty(0, dtype=np.int64), 0
     if len(score) > 1 and score.dtype == np.float64 and score[0] >= 0:  # their bits are ordered like them
         kernel = fast.kernel("between_pass", _WORTH * sum(chunk.stop - chunk.start for chunk in chunks))
         bits = (score + 0.0).view(np.int64)

@@ -252,6 +252,7 @@ def replicate_tables(
     if start is None and sum(map(len, tables)) * n_resamples > MANY_DRAWS:
         tables = _coarser(tables, list(drawn.values()))
     rare = start is None and limit and len(tables) == 1 and mostly_none(tables[0])
+    draws: list[Callable[[int, np.random.Generator], Floats]]
     draws = [partial(draw_surprises if rare else draw_outcomes, table) for table in tables]
     if start is not None:
         draws, tables = [hits_of_bins(tables[0], start)], [tables[0].joined(start)]
@@ -274,7 +275,9 @@ def replicate_tables(
 
 def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
     """Return the first table row of each bin if the metrics need only sums of bins and their law is soon known."""
-    bins = [recipe.row_bins(table) for recipe in recipes] if 0 < table.total <= MOST_ROWS else [None]
+    if not 0 < table.total <= MOST_ROWS:
+        return None
+    bins = [recipe.row_bins(table) for recipe in recipes]
     changes = [index[1:] != index[:-1] for index in bins if index is not None]
     if len(changes) < len(bins):
         return None

@@ -177,7 +177,7 @@ class Table:
 
     def mass_of_row(self, m: int) -> Ints:
         """Return the equal-mass bin of each row: the j-th edge is the smallest score whose weight reaches j·W/m."""
-        return np.searchsorted(mass_edges(self.w, m) if len(self) else [], np.arange(len(self)), side="left")
+        return np.searchsorted(mass_edges(self.w, m) if len(self) else np.empty(0), np.arange(len(self)), side="left")
 
     def collect(self, index: Ints, m: int) -> Bins:
         """Sum the rows into `m` bins, given the bin of each row."""
