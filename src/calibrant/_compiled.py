@@ -83,35 +83,30 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tu
 def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
     """Return the loss of softmax(a∘x + b) over some rows, fill q, and add Σ share·q·{x, 1, x²} to `sums`.
 
-    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}; (3, 0, 0) leaves them out.
+    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}.
     """
     loss = 0.0
     n, k = x.shape
-    formed = blocks.shape[1]
-    scale, shift = theta[0], theta[1]
     e, moved = np.empty(k), np.empty(k)
     for i in range(n):
-        row, weight = x[i], share[i]
+        row, out, weight = x[i], q[i], share[i]
         for j in range(k):
-            e[j] = scale[j] * row[j] + shift[j]
+            e[j] = theta[0, j] * row[j] + theta[1, j]
         peak = e[0]
         for j in range(1, k):
             peak = e[j] if e[j] > peak else peak
-        truth = e[codes[i]] - peak
-        mass = 0.0
+        truth, mass = e[codes[i]] - peak, 0.0
         for j in range(k):
             e[j] = _exp(e[j] - peak)
             mass += e[j]
         loss += weight * (np.log(mass) - truth)
-        out, part = q[i], 1.0 / mass
         for j in range(k):
-            e[j] *= part
-            out[j] = e[j]
+            out[j] = e[j] = e[j] / mass
             moved[j] = e[j] * row[j]
             sums[0, j] += weight * moved[j]
             sums[1, j] += weight * e[j]
             sums[2, j] += weight * moved[j] * row[j]
-        for a in range(formed):
+        for a in range(k):
             first, second = weight * moved[a], weight * e[a]
             for b in range(k):
                 blocks[0, a, b] += first * moved[b]
@@ -216,59 +211,6 @@ def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
         out[1, low] += upper
 
 
-def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, below: Any, before: Any) -> None:
-    """Add each value to the stretch between two neighboring `score`, and note the largest value of each stretch.
-
-    `guide` counts the scores below every 2^shift-th step of their ordered bits. No weights: every value counts 1.
-    """
-    m, low, high = len(score), score[0] + 0.0, score[-1]
-    origin = np.float64(low).view(np.int64)
-    weighted = len(weights) > 0
-    for i in range(len(values)):
-        value = values[i] + 0.0  # turns −0 into 0
-        if value < low:
-            place = 0
-        elif value >= high:
-            place = m
-        else:
-            step = (np.float64(value).view(np.int64) - origin) >> shift
-            place, stop = guide[step], guide[step + 1]
-            while place < stop:
-                middle = (place + stop) >> 1
-                if score[middle] <= value:
-                    place = middle + 1
-                else:
-                    stop = middle
-        below[place] += weights[i] if weighted else 1.0
-        before[place] = max(before[place], value)
-
-
-def label_pass(cumulative: Any, uniform: Any, out: Any) -> None:
-    """Find the first class whose cumulative probability reaches a drawn number, for all rows of all replicates."""
-    last = cumulative.shape[1] - 1
-    for i in range(uniform.shape[0]):
-        for row in range(uniform.shape[1]):
-            low, high = 0, last
-            if last <= 64:  # a count of all classes runs several at a time
-                for k in range(last):
-                    low += cumulative[row, k] < uniform[i, row]
-                high = low
-            while low < high:
-                middle = (low + high) >> 1
-                if cumulative[row, middle] < uniform[i, row]:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[i, row] = low
-
-
-def count_pass(index: Any, labels: Any, out: Any) -> None:
-    """Count the drawn labels of each replicate by the cell of their row and class."""
-    for i in range(labels.shape[0]):
-        for row in range(labels.shape[1]):
-            out[i, index[row, labels[i, row]]] += 1.0
-
-
 def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
     """Replace numbers j + u, column j, by the smallest value whose cumulative law, row j, exceeds them."""
     last, steps = law.shape[1] - 1, guide.shape[1]
@@ -313,14 +255,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [numba.types.UniTuple(float64, 3)(z, _read(int64), _VECTOR, float64, float64) for z in (_F4, _F8)],
         _CHECKED,
     ),
-    "vector_pass": (
-        [
-            float64(
-                _F8, _read(int64), _VECTOR, _F8, float64[:, ::1], float64[:, ::1], numba.types.Array(float64, 3, "C")
-            )
-        ],
-        _CHECKED,
-    ),
+    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
     "top_pass": (
         [
             numba.types.UniTuple(int64, 3)(_read(int32, 2), _F4, float64, int64[::1], float32[::1]),
@@ -341,12 +276,6 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
-    "between_pass": (
-        [void(float64[::1], _VECTOR, _VECTOR, _read(int64), int64, float64[::1], float64[::1])],
-        set(),
-    ),
-    "label_pass": ([void(_F8, _F8, int64[:, :])], set()),
-    "count_pass": ([void(_read(int32, 2), _read(int64, 2), float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
 }

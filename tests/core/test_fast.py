@@ -13,8 +13,6 @@ from calibrant import test_calibration as run_test
 from calibrant.calibrators import IsotonicMulticlass, VectorScaling
 from calibrant.core import fast
 from calibrant.core.declare import declared
-from calibrant.core.inputs import check_forecast
-from calibrant.core.resampling import draw_labels
 from calibrant.errors import InputError
 
 pytest.importorskip("numba", reason="numba is absent (extra: fast)")
@@ -75,11 +73,9 @@ def test_the_kernels_are_used(monkeypatch, rows):
     for name in ("ece", "sce", "ks", "smece"):
         getattr(metrics, name)(y, p)
     metrics.skce(y[:500], p[:500])
-    for name in ("ece", "sce"):
-        run_test(y[:900], p[:900], method="resampling", metric=name, n_resamples=50, rng=0)
-    for kind in (VectorScaling, IsotonicMulticlass):
-        kind().fit(p[:900], y[:900])
-    assert {"search_pass", "label_pass", "count_pass", "vector_pass", "between_pass"} <= set(asked)
+    run_test(y[:900], p[:900], method="resampling", metric="ece", n_resamples=50, rng=0)
+    VectorScaling().fit(p[:900], y[:900])
+    assert {"search_pass", "vector_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 
@@ -148,16 +144,6 @@ def test_fits_agree_to_the_last_bits(monkeypatch, kind, n_classes, weighted):
     weight = rng.integers(1, 4, 1500).astype(float) if weighted else None
     plain, quick = both(monkeypatch, lambda: kind().fit(p, y, sample_weight=weight).predict_proba(p[:200]))
     np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 5, 70])
-def test_drawn_labels_are_the_same(monkeypatch, n_classes):
-    p = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.3), 400)
-    p[:5] = np.eye(n_classes)[0]  # cumulative probabilities of exactly 1
-    forecast = check_forecast(p.argmax(axis=1), p, caller="test")
-    plain, quick = both(monkeypatch, lambda: draw_labels(forecast, 50, np.random.default_rng(1)))
-    np.testing.assert_array_equal(plain, quick)
-    assert (plain[:, :5] == 0).all()
 
 
 def test_small_work_never_loads_numba():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrant.core.hit_sums import hit_law, hits_of_bins
-from calibrant.core.resampling import _bin_starts, replicate_tables
+from calibrant.core.resampling import _bin_starts, hit_law, hits_of_bins, replicate_tables
 from calibrant.core.tables import Pairs, cell_table, value_table
 from calibrant.estimators import Binned, CalibrationError, Cumulative
 from calibrant.views import ClassK

@@ -25,10 +25,8 @@ GRADIENT_TOLERANCE = 1e-8
 #: The same for one of many similar fits that are only compared.
 WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
-#: Classes up to which the compiled pass forms the Hessian too; beyond, a matrix product is faster.
+#: Classes up to which one compiled pass forms the Hessian too; beyond, a matrix product is faster.
 FEW_CLASSES = 32
-#: What a score costs here, against one look at a number: several passes with an exponential each.
-_WORTH = 15
 #: Products with the Hessian per step when it is not formed.
 MAX_PRODUCTS = 200
 
@@ -183,30 +181,26 @@ class Diagonal(Penalized):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._kernel = fast.kernel("vector_pass", _WORTH * self.x.size)
-        if self._kernel is not None:
-            self.x, self.codes = np.ascontiguousarray(self.x), np.ascontiguousarray(self.codes)
-            self.share = np.ascontiguousarray(self.share)
-            true = self.share * self.x[np.arange(self.n), self.codes]
-            self._truth = np.stack([np.bincount(self.codes, each, self.k) for each in (true, self.share)])
-        self._blocks: Any = None
+        self._kernel = fast.kernel("vector_pass", 15 * self.x.size) if self.k <= FEW_CLASSES else None
+        self._pass: Any = None
 
     def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
         """Return loss and slopes: softmax, slopes and the products of the Hessian in one compiled pass, else NumPy."""
         kernel, k = self._kernel, self.k
         if kernel is None:
             return super()._likelihood(theta)
-        self.q, formed = np.empty_like(self.x), k if k <= FEW_CLASSES else 0
+        given = [np.ascontiguousarray(array) for array in (self.x, self.codes, self.share)]
+        self.q = np.empty((self.n, k))
 
         def visit(rows: slice) -> tuple[float, Floats, Floats]:
-            sums, blocks = np.zeros((3, k)), np.zeros((3, formed, formed))
-            x, codes, share = self.x[rows], self.codes[rows], self.share[rows]
-            return kernel(x, codes, share, theta, self.q[rows], sums, blocks), sums, blocks
+            sums, blocks = np.zeros((3, k)), np.zeros((3, k, k))
+            return kernel(*(array[rows] for array in given), theta, self.q[rows], sums, blocks), sums, blocks
 
-        parts = list(map_chunks(visit, row_chunks(self.n, 8 * k)))
-        sums = np.sum([part[1] for part in parts], axis=0)
-        self._blocks = (sums, *np.sum([part[2] for part in parts], axis=0)) if formed else None
-        return sum(part[0] for part in parts), sums[:2] - self._truth
+        losses, sums, blocks = zip(*map_chunks(visit, row_chunks(self.n, 8 * k)), strict=True)
+        self._pass = np.sum(sums, axis=0), np.sum(blocks, axis=0)
+        true = self.share * self.x[np.arange(self.n), self.codes]
+        hits = np.stack([np.bincount(self.codes, each, k) for each in (true, self.share)])
+        return sum(losses), self._pass[0][:2] - hits
 
     def _logits(self, theta: Floats) -> Floats:
         return np.asarray(theta[0] * self.x + theta[1])
@@ -221,8 +215,8 @@ class Diagonal(Penalized):
 
     def _hessian(self) -> Floats:
         k, index = self.k, np.arange(self.k)
-        if self._blocks is not None:
-            (cross, plain, square), scores, mixed, chances = self._blocks
+        if self._pass is not None:
+            (cross, plain, square), (scores, mixed, chances) = self._pass
             hessian = -np.block([[scores, mixed], [mixed.T, chances]])
         else:
             root = np.sqrt(self.share)[:, None]

@@ -9,12 +9,11 @@ the violators' rule joins to the hit before them. With many hits one sort of pac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
-from calibrant.core import fast
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
@@ -28,10 +27,6 @@ __all__ = [
     "smooth_knots",
     "thin_knots",
 ]
-
-
-#: What a row of many classes costs, against one look at a number, and how finely its scores are looked up.
-_WORTH, _GUIDE_BITS = 64, 16
 
 
 class Pieces(NamedTuple):
@@ -142,23 +137,9 @@ def isotonic_hits(
         score, inverse = np.unique(hit_score, return_inverse=True)
         hits = np.bincount(inverse, weights=hit_weight).astype(np.float64)
 
-    kernel: Callable[..., Any] | None = None
-    guide, shift = np.empty(0, dtype=np.int64), 0
-    if len(score) > 1 and score.dtype == np.float64 and score[0] >= 0:  # their bits are ordered like them
-        kernel = fast.kernel("between_pass", _WORTH * sum(chunk.stop - chunk.start for chunk in chunks))
-        bits = (score + 0.0).view(np.int64)
-        bits -= bits[0]
-        shift = max(int(bits[-1]).bit_length() - _GUIDE_BITS, 0)
-        guide = np.searchsorted(bits, np.arange((int(bits[-1]) >> shift) + 2) << shift)
-
     def visit(chunk: slice) -> tuple[Floats, Floats, Floats]:
         """Return the ends of the scores, the weight below each hit and in all, the largest score below each hit."""
         values, weights = block(chunk)
-        if kernel is not None and values.dtype == np.float64:
-            under, last = np.zeros(len(score) + 1), np.full(len(score) + 1, -np.inf)
-            kernel(values, weights if weights is not None else score[:0], score, guide, shift, under, last)
-            ends = np.array([values.min(), values.max()])
-            return ends, np.cumsum(under), np.maximum.accumulate(last)[:-1]
         if weights is None:
             values.sort()
             position = np.searchsorted(values, score)

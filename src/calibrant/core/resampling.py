@@ -20,7 +20,6 @@ from calibrant._typing import Floats, Ints
 from calibrant.core import fast
 from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns, signs
-from calibrant.core.hit_sums import MOST_ROWS, hits_of_bins
 from calibrant.core.moments import supported
 from calibrant.core.parallel import map_chunks
 from calibrant.core.surprises import RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Null", "PathNull", "brownian_excursion", "class_cells", "class_outcomes", "draw_labels", "draw_outcomes",
-    "equal_steps", "event_variance", "path_variance", "replicate_class_signs", "replicate_labels",
-    "replicate_signs", "replicate_tables", "sequential_pvalue", "wide_class_outcomes"
+    "equal_steps", "event_variance", "hit_law", "hits_of_bins", "path_variance", "replicate_class_signs",
+    "replicate_labels", "replicate_signs", "replicate_tables", "sequential_pvalue", "wide_class_outcomes"
 ]  # fmt: skip
 
 #: Table entries worked on at once per thread.
@@ -41,8 +40,6 @@ _ENTRIES = 1 << 19
 #: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
 _LABEL_WORK = 400_000_000
 _FEWEST = 20
-#: Classes up to which a label is found by looking at all of them.
-_FEW_CLASSES = 64
 #: Equal steps of the cumulative path from which its limit distribution is closer than a thousand replicates.
 ENOUGH_STEPS = 5_000
 #: Variance of the number of events from which on the limit distribution holds in the tails.
@@ -201,12 +198,12 @@ def draw_outcomes(table: Table, size: int, rng: np.random.Generator) -> Floats:
     """Draw Σw·t of every table row `size` times: binomial with the mean the forecast expects."""
     count = np.rint(table.w).astype(np.int64)
     p = np.clip(table.we / table.w, 0.0, 1.0)
-    if (count == 1).all():
-        return (rng.random((size, len(p)), dtype=np.float32) < p).astype(np.float64)
     single = count == 1
-    out = np.empty((size, len(p)))
-    out[:, single] = rng.random((size, int(single.sum())), dtype=np.float32) < p[single]
-    many = ~single
+    drawn = rng.random((size, int(single.sum())), dtype=np.float32) < p[single]
+    if single.all():
+        return drawn.astype(np.float64)
+    out, many = np.empty((size, len(p))), ~single
+    out[:, single] = drawn
     out[:, many] = rng.binomial(count[many], p[many], size=(size, int(many.sum())))
     return out
 
@@ -275,7 +272,7 @@ def replicate_tables(
 
 def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
     """Return the first table row of each bin if the metrics need only sums of bins and their law is soon known."""
-    if not 0 < table.total <= MOST_ROWS:
+    if not 0 < table.total <= _MOST_ROWS:
         return None
     bins = [recipe.row_bins(table) for recipe in recipes]
     changes = [index[1:] != index[:-1] for index in bins if index is not None]
@@ -292,6 +289,78 @@ def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Tab
         return tables
     block = math.gcd(*(block for block in blocks if block is not None))
     return [joined(table, block) for table in tables]
+
+
+# -- hits of whole bins ---------------------------------------------------------------------------
+
+#: Rows up to which the law of the hits of bins is worked out; beyond, rows are drawn.
+_MOST_ROWS = 1 << 20
+#: Rows whose polynomial is multiplied out row by row, and places per bin where a compiled search may start.
+_LEAF, _GUIDE = 32, 256
+
+
+def hits_of_bins(table: Table, start: Ints) -> Callable[[int, np.random.Generator], Floats]:
+    """Return a function that draws Σw·t of every bin so many times; `start` is the first table row of each bin."""
+    count = np.rint(table.w).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(count)])[start]
+    lowest, law = hit_law(np.repeat(np.clip(table.we / table.w, 0.0, 1.0), count), first)
+    flat, bins, width = law.ravel(), np.arange(len(law)), law.shape[1]
+    guide = np.searchsorted(flat, bins[:, None] + np.arange(_GUIDE) / _GUIDE, side="right") - (bins * width)[:, None]
+
+    def draw(size: int, rng: np.random.Generator) -> Floats:
+        uniform = rng.random((size, len(bins)))
+        uniform += bins
+        kernel = fast.kernel("search_pass", 10 * uniform.size)
+        if kernel is None:
+            place = np.searchsorted(flat, uniform, side="right") - bins * width
+            return np.asarray(lowest + np.minimum(place, width - 1))
+        kernel(law, lowest, guide, uniform)
+        return uniform
+
+    return draw
+
+
+def hit_law(chance: Floats, start: Ints) -> tuple[Floats, Floats]:
+    """Return the smallest number of hits with a weight and the cumulative law from it on, j added to that of bin j.
+
+    `chance` is that of every row, bin after bin; `start` the first row of each bin. The polynomial of a bin,
+    Π (1 − p_i) + p_i·z, is multiplied out row by row in blocks and then by FFT (rounding of the order of 1e-15), and
+    cut ten standard deviations and forty hits from its mean, where less than 1e-20 is left.
+
+    Examples
+    --------
+    >>> lowest, law = hit_law(np.array([0.5, 0.5, 1.0]), np.array([0, 2]))
+    >>> law[0, int(-lowest[0]) :][:3], law[1, int(-lowest[1]) :][:2] - 1  # 0, 1, 2 hits; 0, 1 hits
+    (array([0.25, 0.75, 1.  ]), array([0., 1.]))
+    """
+    rows = np.diff(np.append(start, len(chance)))
+    spread = float(np.sqrt(np.add.reduceat(chance * (1.0 - chance), start).max()))
+    width = 1 << int(np.ceil(np.log2(20.0 * spread + 80.0)))
+    block = _LEAF
+    while 4 * block <= width and block * len(start) < len(chance):
+        block *= 2
+    blocks = -(-rows // block)
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    padded = np.zeros(int(first[-1]) * block)  # rows that never hit fill the last block of a bin
+    padded[np.arange(len(chance)) + np.repeat(first[:-1] * block - start, rows)] = chance
+    leaves = np.ascontiguousarray(padded.reshape(-1, _LEAF).T)
+    series = np.zeros((_LEAF + 1, leaves.shape[1]))
+    series[0] = 1.0
+    for i, p in enumerate(leaves):
+        moved = series[: i + 1] * p
+        series[: i + 1] -= moved
+        series[1 : i + 2] += moved
+    series = series.T
+    while (degree := series.shape[1] - 1) < block:
+        factors = np.fft.rfft(series, 3 * degree)
+        series = np.fft.irfft(factors[::2] * factors[1::2], 3 * degree)[:, : 2 * degree + 1]
+    wrapped = np.fft.irfft(np.multiply.reduceat(np.fft.rfft(series, width), first[:-1], axis=0), width)
+    lowest = np.floor(np.add.reduceat(chance, start)) - width // 2
+    hits = lowest[:, None] + np.arange(width)
+    law = np.take_along_axis(wrapped, hits.astype(np.int64) % width, axis=1)
+    law = np.cumsum(np.where((hits >= 0) & (hits <= rows[:, None]), np.maximum(law, 0.0), 0.0), axis=1)
+    law /= law[:, -1:]
+    return lowest, law + np.arange(len(start))[:, None]
 
 
 # -- clusters -------------------------------------------------------------------------------------
@@ -361,19 +430,13 @@ def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints
     """Draw one label per row from its forecast, `size` times: shape (size, n)."""
     out = np.empty((size, forecast.n), dtype=np.int64)
     n_classes = forecast.n_classes
-    kernel = fast.kernel("label_pass", out.size * min(n_classes, 10))
     for rows in forecast.chunks():
         cumulative = np.cumsum(forecast.block(rows), axis=1, dtype=np.float64)
         cumulative /= cumulative[:, -1:]
         uniform = rng.random((size, len(cumulative)))
-        if n_classes > _FEW_CLASSES:  # one sorted vector for all rows: row i lives in (i, i + 1]
-            offset = np.arange(len(cumulative))
-            cumulative += offset[:, None]
-            uniform += offset
-        if kernel is not None:
-            kernel(cumulative, uniform, out[:, rows])
-        elif n_classes > _FEW_CLASSES:
-            label = np.searchsorted(cumulative.ravel(), uniform) - offset * n_classes
+        if n_classes > 64:
+            offset = np.arange(len(cumulative))  # one sorted vector for all rows: row i lives in (i, i + 1]
+            label = np.searchsorted((cumulative + offset[:, None]).ravel(), uniform + offset) - offset * n_classes
             np.clip(label, 0, n_classes - 1, out=out[:, rows])
         else:
             label, above = np.zeros(uniform.shape, dtype=np.int8), np.empty(uniform.shape, dtype=bool)
@@ -423,11 +486,6 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Fl
     rows = np.arange(forecast.n)
 
     def hits(labels: Ints) -> Floats:
-        kernel = fast.kernel("count_pass", labels.size)
-        if kernel is not None:
-            out = np.zeros((len(labels), k * m))
-            kernel(index, labels, out)
-            return out.reshape(len(labels), k, m)
         cells = index[rows, labels] + (np.arange(len(labels)) * (k * m))[:, None]
         counts = np.bincount(cells.ravel(), minlength=len(labels) * k * m)
         return counts.astype(np.float64).reshape(len(labels), k, m)
