@@ -189,7 +189,8 @@ class Diagonal(Penalized):
         kernel, k = self._kernel, self.k
         if kernel is None:
             return super()._likelihood(theta)
-        given = [np.ascontiguousarray(array) for array in (self.x, self.codes, self.share)]
+        kinds = (self.x, np.float64), (self.codes, np.int64), (self.share, np.float64)
+        given = [np.ascontiguousarray(array, kind) for array, kind in kinds]
         self.q = np.empty((self.n, k))
 
         def visit(rows: slice) -> tuple[float, Floats, Floats]:

@@ -272,13 +272,11 @@ def replicate_tables(
 
 def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
     """Return the first table row of each bin if the metrics need only sums of bins and their law is soon known."""
-    if not 0 < table.total <= _MOST_ROWS:
-        return None
-    bins = [recipe.row_bins(table) for recipe in recipes]
+    known = 0 < table.total <= _MOST_ROWS and float(table.w.min()) >= 1
+    bins = [recipe.row_bins(table) if known else None for recipe in recipes]
     changes = [index[1:] != index[:-1] for index in bins if index is not None]
-    if len(changes) < len(bins):
-        return None
-    return np.flatnonzero(np.concatenate([[True], np.logical_or.reduce(changes)]))
+    whole = len(changes) == len(bins)
+    return np.flatnonzero(np.concatenate([[True], np.logical_or.reduce(changes)])) if whole else None
 
 
 def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Table]:
@@ -326,12 +324,6 @@ def hit_law(chance: Floats, start: Ints) -> tuple[Floats, Floats]:
     `chance` is that of every row, bin after bin; `start` the first row of each bin. The polynomial of a bin,
     Π (1 − p_i) + p_i·z, is multiplied out row by row in blocks and then by FFT (rounding of the order of 1e-15), and
     cut ten standard deviations and forty hits from its mean, where less than 1e-20 is left.
-
-    Examples
-    --------
-    >>> lowest, law = hit_law(np.array([0.5, 0.5, 1.0]), np.array([0, 2]))
-    >>> law[0, int(-lowest[0]) :][:3], law[1, int(-lowest[1]) :][:2] - 1  # 0, 1, 2 hits; 0, 1 hits
-    (array([0.25, 0.75, 1.  ]), array([0., 1.]))
     """
     rows = np.diff(np.append(start, len(chance)))
     spread = float(np.sqrt(np.add.reduceat(chance * (1.0 - chance), start).max()))
