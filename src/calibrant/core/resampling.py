@@ -223,6 +223,17 @@ def _replicate(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+def _nulls(
+    sizes: list[int], rng: np.random.Generator, run: Callable[[int, np.random.Generator], dict[str, Floats]]
+) -> dict[str, Null]:
+    """Return the replicates of each metric, ready to draw more in the same way."""
+
+    def more(name: str) -> Floats:
+        return _replicate(sizes, rng, run)[name]
+
+    return {name: Null(values, partial(more, name)) for name, values in _replicate(sizes, rng, run).items()}
+
+
 def replicate_tables(
     members: Mapping[str, Recipe],
     tables: Sequence[Table],
@@ -263,11 +274,11 @@ def replicate_tables(
 
     # many classes: calls cost, not cells
     sizes = _chunks(n_resamples, sum(map(len, tables)), 64 if len(tables) > 1 else 1)
-    found = _replicate(sizes, rng, run)
     if rare:
+        found = _replicate(sizes, rng, run)
         base, none = values([likely_outcomes(tables[0])[None, :]]), chance_of_none(tables[0])
         return out | {name: RareNull(float(base[name][0]), none, each) for name, each in found.items()}
-    return out | {name: Null(each, lambda key=name: _replicate(sizes, rng, run)[key]) for name, each in found.items()}
+    return out | _nulls(sizes, rng, run)
 
 
 def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
@@ -451,9 +462,7 @@ def replicate_labels(
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
-    sizes = _chunks(n_resamples, min(forecast.n, _ENTRIES // 5))
-    found = _replicate(sizes, rng, run)
-    return {name: Null(each, lambda key=name: _replicate(sizes, rng, run)[key]) for name, each in found.items()}
+    return _nulls(_chunks(n_resamples, min(forecast.n, _ENTRIES // 5)), rng, run)
 
 
 def class_cells(forecast: Forecast, m: int, kind: str) -> Ints:
