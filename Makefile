@@ -126,7 +126,7 @@ bench-night: .venv-bench/.ready  ## fails where a race lost more than 20% agains
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet torch==2.13.0
 	.venv-bench/bin/python -m pip install --quiet -e '.[fast,engines,plots]' -e benchmarks
-	while read -r peer; do case "$$peer" in ''|'#'*) ;; *) .venv-bench/bin/python -m pip install --quiet "$$peer" || echo "absent: $$peer";; esac; done < requirements/bench.txt
+	while read -r peer; do case "$$peer" in ''|'#'*) ;; *) .venv-bench/bin/python -m pip install --quiet "$$peer" </dev/null || echo "absent: $$peer";; esac; done < requirements/bench.txt
 	touch $@
 
 $(VENV)/bin/python:

@@ -207,6 +207,38 @@ def test_a_loss_against_stored_ratios_fails(tmp_path) -> None:
     assert "a toy: 0.67 times the stored ratio" in done.stderr
 
 
+def test_a_failing_race_leaves_the_others_and_is_a_loss(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour of races is not lost to one of them, nor does a race that no longer runs pass for as fast as before."""
+
+    def broken(quick):
+        raise RuntimeError("no memory")
+
+    good = Race("good", "a good one", lambda quick: (ours("mine", fixed(1.0)), peer("other", lambda: fixed(2.0))))
+    stored, page = tmp_path / "bench.json", tmp_path / "after.md"
+    runner = CliRunner()
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (good,)})
+    assert runner.invoke(command, ["-o", str(stored), "--rounds", "2"]).exit_code == 0
+    timings = json.loads(stored.read_text(encoding="utf-8"))["races"][0]["timings"]
+    assert [timing["rounds"] for timing in timings] == [2, 2]
+    bad = Race("good", "a good one", broken, (Goal("seconds", 1),))
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (bad, good)})
+    done = runner.invoke(command, ["-o", str(page), "--compare", str(stored)])
+    assert done.exit_code == 3
+    assert "no time of ours (the whole race (failed: RuntimeError: no memory))" in done.stderr
+    assert "mine" in page.read_text(encoding="utf-8")
+
+
+def test_a_stopped_run_leaves_what_it_has(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(quick):
+        raise KeyboardInterrupt
+
+    first = Race("first", "the first", lambda quick: (ours("mine", fixed(1.0)),))
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (first, Race("second", "the second", stop))})
+    page = tmp_path / "bench.json"
+    assert CliRunner().invoke(command, ["-o", str(page)]).exit_code != 0
+    assert [race["name"] for race in json.loads(page.read_text(encoding="utf-8"))["races"]] == ["first"]
+
+
 def test_growth_has_a_table_and_a_picture(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)")
     monkeypatch.setattr("calibrant_benchmarks.growth.ROWS", ((10_000, 10),))

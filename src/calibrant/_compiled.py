@@ -80,6 +80,41 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tu
     return loss, slope, curve
 
 
+def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
+    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add Σ share·q·{x, 1, x²} to `sums`.
+
+    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}.
+    """
+    loss = 0.0
+    n, k = x.shape
+    e, moved = np.empty(k), np.empty(k)
+    for i in range(n):
+        row, out, weight = x[i], q[i], share[i]
+        for j in range(k):
+            e[j] = theta[0, j] * row[j] + theta[1, j]
+        peak = e[0]
+        for j in range(1, k):
+            peak = e[j] if e[j] > peak else peak
+        truth, mass = e[codes[i]] - peak, 0.0
+        for j in range(k):
+            e[j] = _exp(e[j] - peak)
+            mass += e[j]
+        loss += weight * (np.log(mass) - truth)
+        for j in range(k):
+            out[j] = e[j] = e[j] / mass
+            moved[j] = e[j] * row[j]
+            sums[0, j] += weight * moved[j]
+            sums[1, j] += weight * e[j]
+            sums[2, j] += weight * moved[j] * row[j]
+        for a in range(k):
+            first, second = weight * moved[a], weight * e[a]
+            for b in range(k):
+                blocks[0, a, b] += first * moved[b]
+                blocks[1, a, b] += first * e[b]
+                blocks[2, a, b] += second * e[b]
+    return loss
+
+
 def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, int, int]:
     """Find the largest entry of each row and check the row in the same walk.
 
@@ -176,6 +211,18 @@ def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
         out[1, low] += upper
 
 
+def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
+    """Replace numbers j + u, column j, by the smallest value whose cumulative law, row j, exceeds them."""
+    last, steps = law.shape[1] - 1, guide.shape[1]
+    for i in range(drawn.shape[0]):
+        for j in range(drawn.shape[1]):
+            sought = drawn[i, j]
+            place = guide[j, min(np.int64((sought - j) * steps), steps - 1)]
+            while place < last and law[j, place] <= sought:
+                place += 1
+            drawn[i, j] = lowest[j] + min(place, last)
+
+
 def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
     """Return Σ_ij exp(−‖a_i − b_j‖₂·scale)·product_ij, given squared distances that keep few digits below `near`."""
     rows, columns = square.shape
@@ -208,6 +255,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [numba.types.UniTuple(float64, 3)(z, _read(int64), _VECTOR, float64, float64) for z in (_F4, _F8)],
         _CHECKED,
     ),
+    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
     "top_pass": (
         [
             numba.types.UniTuple(int64, 3)(_read(int32, 2), _F4, float64, int64[::1], float32[::1]),
@@ -228,6 +276,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
+    "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
 }
 

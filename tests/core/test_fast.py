@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
+from calibrant import test_calibration as run_test
+from calibrant.calibrators import IsotonicMulticlass, VectorScaling
 from calibrant.core import fast
 from calibrant.core.declare import declared
 from calibrant.errors import InputError
@@ -71,6 +73,9 @@ def test_the_kernels_are_used(monkeypatch, rows):
     for name in ("ece", "sce", "ks", "smece"):
         getattr(metrics, name)(y, p)
     metrics.skce(y[:500], p[:500])
+    run_test(y[:900], p[:900], method="resampling", metric="ece", n_resamples=50, rng=0)
+    VectorScaling().fit(p[:900], y[:900])
+    assert {"search_pass", "vector_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 
@@ -114,6 +119,31 @@ def test_negative_zero_and_rounding_beyond_one_are_read_alike(monkeypatch, rows)
     odd[5] = [1 + 1e-9, -0.0, -1e-9, 0, 0]
     plain, quick = both(monkeypatch, lambda: (metrics.ece(y, odd), metrics.ks(y, odd), metrics.sce(y, odd)))
     assert plain == pytest.approx(quick, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["ece", "ace", "mce", "sce", "ks", "smece"])
+def test_null_draws_give_the_same_pvalue(monkeypatch, rows, metric):
+    """Same seed, same uniforms, same labels: the p-value has the same last digit on both paths."""
+    y, p = rows[0][2000:3500], rows[1][2000:3500]
+    warm = p**0.9 / (p**0.9).sum(axis=1, keepdims=True)
+
+    def call():
+        return run_test(y, warm, method="resampling", metric=metric, n_resamples=200, rng=3).pvalue
+
+    plain, quick = both(monkeypatch, call)
+    assert plain == quick
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [VectorScaling, IsotonicMulticlass])
+@pytest.mark.parametrize("n_classes", [2, 5, 40])
+def test_fits_agree_to_the_last_bits(monkeypatch, kind, n_classes, weighted):
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 0.5), 1500)
+    y = (np.log(p) / 1.3 + rng.gumbel(size=p.shape)).argmax(axis=1)
+    weight = rng.integers(1, 4, 1500).astype(float) if weighted else None
+    plain, quick = both(monkeypatch, lambda: kind().fit(p, y, sample_weight=weight).predict_proba(p[:200]))
+    np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-12)
 
 
 def test_small_work_never_loads_numba():

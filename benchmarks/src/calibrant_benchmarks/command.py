@@ -36,6 +36,16 @@ from calibrant.core.atomic import write_text
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A stored result (.json): exit code 3 if a race lost more than 20% against its ratios.",
 )
+@click.option(
+    "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Turns of every entrant of a race."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0),
+    default=20.0,
+    show_default=True,
+    help="Seconds after which an entrant of a race takes no further turn: the way to bound the whole run.",
+)
 @click.option("--growth", is_flag=True, help="Instead: time per number as rows and classes grow.")
 @click.option("--scale", is_flag=True, help="Run the engines on a large file instead (needs --scratch).")
 @click.option("--scratch", type=click.Path(file_okay=False), help="Folder for the files of --scale; they are kept.")
@@ -56,6 +66,8 @@ def command(
     as_json: bool,
     outputs: tuple[Path, ...],
     before: Path | None,
+    rounds: int,
+    budget: float,
     growth: bool,
     scale: bool,
     scratch: str | None,
@@ -79,6 +91,13 @@ def command(
 
     tell = announce if sys.stderr.isatty() else None
     report: Any
+
+    def save(report: Any) -> None:
+        for output in outputs:
+            text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+            page = {".md": report.to_markdown(), ".json": text}.get(output.suffix, f"{report}\n")
+            write_text(output, page)
+
     if scale:
         if scratch is None:
             raise click.UsageError("--scale needs --scratch FOLDER for its files (about 25 bytes a row).")
@@ -102,12 +121,9 @@ def command(
         with progress("league") as show:
             report = run_league(data, sizes=sizes, draws=draws, only=only, checkpoint=saved, progress=show)
     else:
-        report = calibrant_benchmarks.run(only, quick=quick, progress=tell)
-    text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
-    for output in outputs:
-        page = {".md": report.to_markdown(), ".json": text + "\n"}.get(output.suffix, f"{report}\n")
-        write_text(output, page)
-    click.echo(text if as_json else str(report))
+        report = calibrant_benchmarks.run(only, quick=quick, rounds=rounds, budget=budget, progress=tell, save=save)
+    save(report)
+    click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else str(report))
     if before is not None:
         if scale or league or growth:
             raise click.UsageError("--compare goes with the races alone.")

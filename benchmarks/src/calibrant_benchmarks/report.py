@@ -16,7 +16,7 @@ import calibrant_benchmarks
 from calibrant.core.inputs import check_names
 from calibrant.core.text import table
 from calibrant.studies.writing import markdown
-from calibrant_benchmarks.frame import Outcome, Race, run_race
+from calibrant_benchmarks.frame import Outcome, Race, Verdict, run_race
 
 __all__ = ["BenchReport", "list_races", "run"]
 
@@ -55,7 +55,15 @@ def list_races() -> dict[str, tuple[Race, ...]]:
     return found
 
 
-def run(only: Sequence[str] = (), *, quick: bool = False, progress: Callable[[str], None] | None = None) -> BenchReport:
+def run(
+    only: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    rounds: int = 5,
+    budget: float = 20.0,
+    progress: Callable[[str], None] | None = None,
+    save: Callable[[BenchReport], None] | None = None,
+) -> BenchReport:
     """Run the races and collect what they gave.
 
     Parameters
@@ -64,8 +72,14 @@ def run(only: Sequence[str] = (), *, quick: bool = False, progress: Callable[[st
         Families or beginnings of race names; empty means all.
     quick : bool
         One round on arrays a fiftieth of the size: shows that everything runs, proves no goal.
+    rounds : int
+        Turns of every entrant.
+    budget : float
+        Seconds after which an entrant of a race takes no further turn.
     progress : callable or None
         Called with the name of each race before it starts.
+    save : callable or None
+        Called with what there is after each race, so that a run that is stopped leaves a result.
     """
     families = list_races()
     names = [race.name for races in families.values() for race in races]
@@ -79,7 +93,24 @@ def run(only: Sequence[str] = (), *, quick: bool = False, progress: Callable[[st
                 continue
             if progress is not None:
                 progress(race.name)
-            outcomes.append((family, run_race(race, quick=quick)))
+            outcomes.append((family, _run(race, quick, rounds, budget)))
+            if save is not None:
+                save(_report(outcomes, quick))
+    return _report(outcomes, quick)
+
+
+def _run(race: Race, quick: bool, rounds: int, budget: float) -> Outcome:
+    """Run a race; one that fails as a whole is told as absent, and the others still run."""
+    try:
+        return run_race(race, quick=quick, rounds=rounds, budget=budget)
+    except Exception as error:
+        text = (str(error).splitlines() or [""])[0][:80]
+        verdicts = tuple(Verdict(str(goal), None, None) for goal in race.goals)
+        gone = f"the whole race (failed: {type(error).__name__}: {text})"
+        return Outcome(race.name, race.title, (), (gone,), None, verdicts)
+
+
+def _report(outcomes: Sequence[tuple[str, Outcome]], quick: bool) -> BenchReport:
     return BenchReport(tuple(outcomes), quick, _versions(), _machine(), datetime.now(UTC).date().isoformat())
 
 
@@ -194,6 +225,8 @@ class BenchReport:
             changes = sorted(pairs[1][name] / pairs[0][name] for name in pairs[0].keys() & pairs[1].keys())
             if changes and (change := changes[len(changes) // 2]) < 1 - limit:
                 found.append(f"{outcome.title}: {change:.2f} times the stored ratio")
+            elif pairs[0] and outcome.ours is None:
+                found.append(f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})")
         return found
 
     def __str__(self) -> str:

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from calibrant._typing import Floats, Ints
+from calibrant.core import fast
 from calibrant.core.links import row_max
+from calibrant.core.parallel import map_chunks, row_chunks
 
 #: Largest number of free numbers for which the Hessian is formed and factorized.
 DENSE = 1000
@@ -23,6 +25,8 @@ GRADIENT_TOLERANCE = 1e-8
 #: The same for one of many similar fits that are only compared.
 WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
+#: Classes up to which one compiled pass forms the Hessian too; beyond, a matrix product is faster.
+FEW_CLASSES = 32
 #: Products with the Hessian per step when it is not formed.
 MAX_PRODUCTS = 200
 
@@ -80,13 +84,17 @@ class Penalized:
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient; keeps q for the direction, and all of it while θ stays and the penalty changes."""
         if self._at is None or not np.array_equal(theta, self._at[0]):
-            loss, self.q = log_likelihood(self._logits(theta), self.codes, self.share)
-            gap = self.q * self.share[:, None]
-            gap[np.arange(self.n), self.codes] -= self.share
-            self._at = theta.copy(), loss, self._collect(gap)
+            self._at = theta.copy(), *self._likelihood(theta)
         _, loss, slopes = self._at
         off = theta - self.center
         return loss + float((self.penalty * off * off).sum()), slopes + 2 * self.penalty * off
+
+    def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the loss without the penalty and its slopes; keeps q."""
+        loss, self.q = log_likelihood(self._logits(theta), self.codes, self.share)
+        gap = self.q * self.share[:, None]
+        gap[np.arange(self.n), self.codes] -= self.share
+        return loss, self._collect(gap)
 
     def direction(self, gradient: Floats, accuracy: float) -> Floats:
         """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
@@ -171,6 +179,30 @@ class Diagonal(Penalized):
 
     dense: ClassVar[int] = DENSE // 2
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._kernel = fast.kernel("vector_pass", 15 * self.x.size) if self.k <= FEW_CLASSES else None
+        self._pass: Any = None
+
+    def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
+        """Return loss and slopes: softmax, slopes and the products of the Hessian in one compiled pass, else NumPy."""
+        kernel, k = self._kernel, self.k
+        if kernel is None:
+            return super()._likelihood(theta)
+        kinds = (self.x, np.float64), (self.codes, np.int64), (self.share, np.float64)
+        given = [np.ascontiguousarray(array, kind) for array, kind in kinds]
+        self.q = np.empty((self.n, k))
+
+        def visit(rows: slice) -> tuple[float, Floats, Floats]:
+            sums, blocks = np.zeros((3, k)), np.zeros((3, k, k))
+            return kernel(*(array[rows] for array in given), theta, self.q[rows], sums, blocks), sums, blocks
+
+        losses, sums, blocks = zip(*map_chunks(visit, row_chunks(self.n, 8 * k)), strict=True)
+        self._pass = np.sum(sums, axis=0), np.sum(blocks, axis=0)
+        true = self.share * self.x[np.arange(self.n), self.codes]
+        hits = np.stack([np.bincount(self.codes, each, k) for each in (true, self.share)])
+        return sum(losses), self._pass[0][:2] - hits
+
     def _logits(self, theta: Floats) -> Floats:
         return np.asarray(theta[0] * self.x + theta[1])
 
@@ -183,16 +215,21 @@ class Diagonal(Penalized):
         return lambda r: r / diagonal
 
     def _hessian(self) -> Floats:
-        root = np.sqrt(self.share)[:, None]
-        both = np.concatenate([self.q * self.x * root, self.q * root], axis=1)
-        hessian = -(both.T @ both)
-        weighted = self.q * self.share[:, None]
         k, index = self.k, np.arange(self.k)
-        cross = np.einsum("ij,ij->j", weighted, self.x)
-        hessian[index, index] += np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
+        if self._pass is not None:
+            (cross, plain, square), (scores, mixed, chances) = self._pass
+            hessian = -np.block([[scores, mixed], [mixed.T, chances]])
+        else:
+            root = np.sqrt(self.share)[:, None]
+            both = np.concatenate([self.q * self.x * root, self.q * root], axis=1)
+            hessian = -(both.T @ both)
+            weighted = self.q * self.share[:, None]
+            cross, plain = np.einsum("ij,ij->j", weighted, self.x), weighted.sum(axis=0)
+            square = np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
+        hessian[index, index] += square
         hessian[index, k + index] += cross
         hessian[k + index, index] += cross
-        hessian[k + index, k + index] += weighted.sum(axis=0)
+        hessian[k + index, k + index] += plain
         hessian[np.diag_indices(2 * k)] += 2 * self.penalty.ravel()
         return np.asarray(hessian)
 

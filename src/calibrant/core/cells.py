@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core.tables import PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, sum_by, width_index
+from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, sum_by, width_index
 from calibrant.errors import input_error
 
 #: Below this many pairs a sort is cheaper than a dense array of all cells.
 _FEW = 8_192
-_COLUMNS = ("n", "w", "ws", "wt", "we", "w2")
 
 
 def dense_index(score: Array, grid: int) -> Ints:
@@ -74,7 +73,7 @@ def merge(tables: Sequence[Table], grid: int) -> Table:
             shared[same] = sum_by(where, np.concatenate(columns), len(keys))
         return shared[same]
 
-    return Table(grid, keys, *(both(name) for name in _COLUMNS))
+    return Table(grid, keys, *(both(name) for name in COLUMNS))
 
 
 def bounds(table: Table) -> tuple[Floats, Floats]:
@@ -118,7 +117,7 @@ def mirror(table: Table) -> Table:
 def cut(table: Table, cells: int) -> Table:
     """Keep the cells from number `cells` on."""
     start = int(np.searchsorted(table.key, cells * PARTS))
-    return Table(table.grid, table.key[start:], *(getattr(table, name)[..., start:] for name in _COLUMNS))
+    return Table(table.grid, table.key[start:], *(getattr(table, name)[..., start:] for name in COLUMNS))
 
 
 def above(table: Table, threshold: float) -> Table:
@@ -194,7 +193,7 @@ def joined(table: Table, block: int) -> Table:
     end = (cell == 0) | (cell == table.grid - 1)
     group = np.where(end, -1 - cell * PARTS - part // 4, cell // block)
     start = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
-    return Table(table.grid, table.key[start], *(np.add.reduceat(getattr(table, name), start) for name in _COLUMNS))
+    return table.joined(start)
 
 
 def evened(table: Table, most: int) -> Table:
@@ -210,7 +209,7 @@ def evened(table: Table, most: int) -> Table:
     middle = np.cumsum(size) - 0.5 * size
     group = np.minimum((middle / size.sum() * most).astype(np.int64), most - 1)
     start = np.flatnonzero(np.diff(group, prepend=-1))
-    return Table(table.grid, table.key[start], *(np.add.reduceat(getattr(table, name), start) for name in _COLUMNS))
+    return table.joined(start)
 
 
 def cell_pairs(table: Table) -> Pairs:

@@ -127,6 +127,10 @@ class Recipe:
         """Return how many neighboring cells may draw their labels together; None: each alone."""
         return None
 
+    def row_bins(self, table: Table) -> Ints | None:  # noqa: ARG002 -- only bins have it
+        """Return the bin of each table row where only sums of bins count, else None."""
+        return None
+
     def class_cells(self, forecast: Any) -> tuple[Ints, int] | None:  # noqa: ARG002 -- class-wise bins have them
         """Return the cell of every row and class and the number of cells; None where it is not made of such cells."""
         return None

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
+from calibrant.core import fast
 from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns, signs
 from calibrant.core.moments import supported
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Null", "PathNull", "brownian_excursion", "class_cells", "class_outcomes", "draw_labels", "draw_outcomes",
-    "equal_steps", "event_variance", "path_variance", "replicate_class_signs", "replicate_labels",
-    "replicate_signs", "replicate_tables", "sequential_pvalue", "wide_class_outcomes"
+    "equal_steps", "event_variance", "hit_law", "hits_of_bins", "path_variance", "replicate_class_signs",
+    "replicate_labels", "replicate_signs", "replicate_tables", "sequential_pvalue", "wide_class_outcomes"
 ]  # fmt: skip
 
 #: Table entries worked on at once per thread.
@@ -50,9 +52,10 @@ MANY_DRAWS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Replicates of a metric under calibration."""
+    """Replicates of a metric under calibration; `more` draws as many further ones from the same generator."""
 
     values: Floats
+    more: Callable[[], Floats] | None = field(default=None, repr=False, compare=False)
 
     @property
     def mean(self) -> float:
@@ -195,12 +198,12 @@ def draw_outcomes(table: Table, size: int, rng: np.random.Generator) -> Floats:
     """Draw Σw·t of every table row `size` times: binomial with the mean the forecast expects."""
     count = np.rint(table.w).astype(np.int64)
     p = np.clip(table.we / table.w, 0.0, 1.0)
-    if (count == 1).all():
-        return (rng.random((size, len(p)), dtype=np.float32) < p).astype(np.float64)
     single = count == 1
-    out = np.empty((size, len(p)))
-    out[:, single] = rng.random((size, int(single.sum())), dtype=np.float32) < p[single]
-    many = ~single
+    drawn = rng.random((size, int(single.sum())), dtype=np.float32) < p[single]
+    if single.all():
+        return drawn.astype(np.float64)
+    out, many = np.empty((size, len(p))), ~single
+    out[:, single] = drawn
     out[:, many] = rng.binomial(count[many], p[many], size=(size, int(many.sum())))
     return out
 
@@ -218,6 +221,17 @@ def _replicate(
     jobs = list(zip(sizes, rng.spawn(len(sizes)), strict=True))
     parts = list(map_chunks(lambda job: run(*job), jobs))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _nulls(
+    sizes: list[int], rng: np.random.Generator, run: Callable[[int, np.random.Generator], dict[str, Floats]]
+) -> dict[str, Null]:
+    """Return the replicates of each metric, ready to draw more in the same way."""
+
+    def more(name: str) -> Floats:
+        return _replicate(sizes, rng, run)[name]
+
+    return {name: Null(values, partial(more, name)) for name, values in _replicate(sizes, rng, run).items()}
 
 
 def replicate_tables(
@@ -241,26 +255,39 @@ def replicate_tables(
     drawn = {name: recipe for name, recipe in members.items() if name not in out}
     if not drawn:
         return out
-    if sum(map(len, tables)) * n_resamples > MANY_DRAWS:
+    whole = len(tables) == 1 and complete is list and not (limit and mostly_none(tables[0]))
+    start = _bin_starts(tables[0], list(drawn.values())) if whole else None
+    if start is None and sum(map(len, tables)) * n_resamples > MANY_DRAWS:
         tables = _coarser(tables, list(drawn.values()))
-
-    rare = limit and len(tables) == 1 and mostly_none(tables[0])
-    draw = draw_surprises if rare else draw_outcomes
+    rare = start is None and limit and len(tables) == 1 and mostly_none(tables[0])
+    draws: list[Callable[[int, np.random.Generator], Floats]]
+    draws = [partial(draw_surprises if rare else draw_outcomes, table) for table in tables]
+    if start is not None:
+        draws, tables = [hits_of_bins(tables[0], start)], [tables[0].joined(start)]
 
     def values(outcomes: list[Floats]) -> dict[str, Floats]:
         replicated = complete([table.with_outcomes(each) for table, each in zip(tables, outcomes, strict=True)])
         return {name: np.asarray(recipe.from_tables(replicated)) for name, recipe in drawn.items()}
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        return values([draw(table, size, generator) for table in tables])
+        return values([draw(size, generator) for draw in draws])
 
     # many classes: calls cost, not cells
     sizes = _chunks(n_resamples, sum(map(len, tables)), 64 if len(tables) > 1 else 1)
-    found = _replicate(sizes, rng, run)
     if rare:
+        found = _replicate(sizes, rng, run)
         base, none = values([likely_outcomes(tables[0])[None, :]]), chance_of_none(tables[0])
         return out | {name: RareNull(float(base[name][0]), none, each) for name, each in found.items()}
-    return out | {name: Null(each) for name, each in found.items()}
+    return out | _nulls(sizes, rng, run)
+
+
+def _bin_starts(table: Table, recipes: Sequence[Recipe]) -> Ints | None:
+    """Return the first table row of each bin if the metrics need only sums of bins and their law is soon known."""
+    known = 0 < table.total <= _MOST_ROWS and float(table.w.min()) >= 1
+    bins = [recipe.row_bins(table) if known else None for recipe in recipes]
+    changes = [index[1:] != index[:-1] for index in bins if index is not None]
+    whole = len(changes) == len(bins)
+    return np.flatnonzero(np.concatenate([[True], np.logical_or.reduce(changes)])) if whole else None
 
 
 def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Table]:
@@ -271,6 +298,72 @@ def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Tab
         return tables
     block = math.gcd(*(block for block in blocks if block is not None))
     return [joined(table, block) for table in tables]
+
+
+# -- hits of whole bins ---------------------------------------------------------------------------
+
+#: Rows up to which the law of the hits of bins is worked out; beyond, rows are drawn.
+_MOST_ROWS = 1 << 20
+#: Rows whose polynomial is multiplied out row by row, and places per bin where a compiled search may start.
+_LEAF, _GUIDE = 32, 256
+
+
+def hits_of_bins(table: Table, start: Ints) -> Callable[[int, np.random.Generator], Floats]:
+    """Return a function that draws Σw·t of every bin so many times; `start` is the first table row of each bin."""
+    count = np.rint(table.w).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(count)])[start]
+    lowest, law = hit_law(np.repeat(np.clip(table.we / table.w, 0.0, 1.0), count), first)
+    flat, bins, width = law.ravel(), np.arange(len(law)), law.shape[1]
+    guide = np.searchsorted(flat, bins[:, None] + np.arange(_GUIDE) / _GUIDE, side="right") - (bins * width)[:, None]
+
+    def draw(size: int, rng: np.random.Generator) -> Floats:
+        uniform = rng.random((size, len(bins)))
+        uniform += bins
+        kernel = fast.kernel("search_pass", 10 * uniform.size)
+        if kernel is None:
+            place = np.searchsorted(flat, uniform, side="right") - bins * width
+            return np.asarray(lowest + np.minimum(place, width - 1))
+        kernel(law, lowest, guide, uniform)
+        return uniform
+
+    return draw
+
+
+def hit_law(chance: Floats, start: Ints) -> tuple[Floats, Floats]:
+    """Return the smallest number of hits with a weight and the cumulative law from it on, j added to that of bin j.
+
+    `chance` is that of every row, bin after bin; `start` the first row of each bin. The polynomial of a bin,
+    Π (1 − p_i) + p_i·z, is multiplied out row by row in blocks and then by FFT (rounding of the order of 1e-15), and
+    cut ten standard deviations and forty hits from its mean, where less than 1e-20 is left.
+    """
+    rows = np.diff(np.append(start, len(chance)))
+    spread = float(np.sqrt(np.add.reduceat(chance * (1.0 - chance), start).max()))
+    width = 1 << int(np.ceil(np.log2(20.0 * spread + 80.0)))
+    block = _LEAF
+    while 4 * block <= width and block * len(start) < len(chance):
+        block *= 2
+    blocks = -(-rows // block)
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    padded = np.zeros(int(first[-1]) * block)  # rows that never hit fill the last block of a bin
+    padded[np.arange(len(chance)) + np.repeat(first[:-1] * block - start, rows)] = chance
+    leaves = np.ascontiguousarray(padded.reshape(-1, _LEAF).T)
+    series = np.zeros((_LEAF + 1, leaves.shape[1]))
+    series[0] = 1.0
+    for i, p in enumerate(leaves):
+        moved = series[: i + 1] * p
+        series[: i + 1] -= moved
+        series[1 : i + 2] += moved
+    series = series.T
+    while (degree := series.shape[1] - 1) < block:
+        factors = np.fft.rfft(series, 3 * degree)
+        series = np.fft.irfft(factors[::2] * factors[1::2], 3 * degree)[:, : 2 * degree + 1]
+    wrapped = np.fft.irfft(np.multiply.reduceat(np.fft.rfft(series, width), first[:-1], axis=0), width)
+    lowest = np.floor(np.add.reduceat(chance, start)) - width // 2
+    hits = lowest[:, None] + np.arange(width)
+    law = np.take_along_axis(wrapped, hits.astype(np.int64) % width, axis=1)
+    law = np.cumsum(np.where((hits >= 0) & (hits <= rows[:, None]), np.maximum(law, 0.0), 0.0), axis=1)
+    law /= law[:, -1:]
+    return lowest, law + np.arange(len(start))[:, None]
 
 
 # -- clusters -------------------------------------------------------------------------------------
@@ -339,20 +432,20 @@ def replicate_class_signs(
 def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints:
     """Draw one label per row from its forecast, `size` times: shape (size, n)."""
     out = np.empty((size, forecast.n), dtype=np.int64)
+    n_classes = forecast.n_classes
     for rows in forecast.chunks():
         cumulative = np.cumsum(forecast.block(rows), axis=1, dtype=np.float64)
         cumulative /= cumulative[:, -1:]
         uniform = rng.random((size, len(cumulative)))
-        if cumulative.shape[1] <= 64:
-            label = np.zeros(uniform.shape, dtype=np.int64)
-            for k in range(cumulative.shape[1] - 1):
-                label += uniform > cumulative[:, k]
-        else:
+        if n_classes > 64:
             offset = np.arange(len(cumulative))  # one sorted vector for all rows: row i lives in (i, i + 1]
-            flat = (cumulative + offset[:, None]).ravel()
-            label = np.searchsorted(flat, uniform + offset) - offset * cumulative.shape[1]
-            np.clip(label, 0, cumulative.shape[1] - 1, out=label)
-        out[:, rows] = label
+            label = np.searchsorted((cumulative + offset[:, None]).ravel(), uniform + offset) - offset * n_classes
+            np.clip(label, 0, n_classes - 1, out=out[:, rows])
+        else:
+            label, above = np.zeros(uniform.shape, dtype=np.int8), np.empty(uniform.shape, dtype=bool)
+            for reached in np.ascontiguousarray(cumulative.T[:-1]):
+                label += np.greater(uniform, reached, out=above).view(np.int8)
+            out[:, rows] = label
     return out
 
 
@@ -369,8 +462,7 @@ def replicate_labels(
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
-    found = _replicate(_chunks(n_resamples, min(forecast.n, _ENTRIES // 5)), rng, run)
-    return {name: Null(values) for name, values in found.items()}
+    return _nulls(_chunks(n_resamples, min(forecast.n, _ENTRIES // 5)), rng, run)
 
 
 def class_cells(forecast: Forecast, m: int, kind: str) -> Ints:

@@ -34,6 +34,8 @@ PER_OCTAVE = 16
 DEEPEST = 64
 #: Moves the octave borders off exact powers of two, so that every engine's log2 agrees on the side.
 NUDGE = 1e-6
+#: The sums of a table.
+COLUMNS = ("n", "w", "ws", "wt", "we", "w2")
 #: Copies of the bins neighboring rows count into, and up to how many bins that pays.
 _LANES = 8
 _FEW_BINS = 512
@@ -79,7 +81,12 @@ def sum_by(index: Ints, values: Array, m: int) -> Floats:
     if values.ndim == 1:
         return np.bincount(index, values, m).astype(np.float64, copy=False)
     flat = values.reshape(-1, values.shape[-1])
-    out = np.stack([np.bincount(index, row, m) for row in flat])
+    if len(index) and (index[1:] >= index[:-1]).all():
+        start = np.flatnonzero(np.diff(index, prepend=-1))
+        out = np.zeros((len(flat), m))
+        out[:, index[start]] = flat if len(start) == len(index) else np.add.reduceat(flat, start, axis=1)
+    else:
+        out = np.stack([np.bincount(index, row, m) for row in flat])
     return out.reshape(*values.shape[:-1], m).astype(np.float64)
 
 
@@ -144,30 +151,33 @@ class Table:
 
         return Table(self.grid, keys, both("n"), both("w"), both("ws"), both("wt"), both("we"), both("w2"))
 
+    def joined(self, start: Ints) -> Table:
+        """Join neighboring rows, given the first of each group; the first key stands for all."""
+        return Table(self.grid, self.key[start], *(np.add.reduceat(getattr(self, name), start) for name in COLUMNS))
+
     def with_outcomes(self, wt: Floats) -> Table:
         """Return the table with other outcome sums, possibly with leading axes."""
         return replace(self, wt=wt)
 
     def bins(self, m: int) -> Bins:
         """Collect into `m` equal-width bins: exact on a grid that `m` divides, by value otherwise."""
-        if self.grid:
-            if self.grid % m:
-                raise ValueError(f"{m} bins do not divide the grid of {self.grid} cells")
-            index = (self.key // PARTS) // (self.grid // m)
-        else:
-            index = width_index(self.key, m)
-        return self.collect(index, m)
+        if self.grid % m:
+            raise ValueError(f"{m} bins do not divide the grid of {self.grid} cells")
+        return self.collect(self.bin_of_row(m), m)
 
     def mass_bins(self, m: int) -> Bins:
-        """Collect into at most `m` equal-mass bins; equal scores are never split.
+        """Collect into at most `m` equal-mass bins; equal scores are never split."""
+        return self.collect(self.mass_of_row(m), m)
 
-        The j-th edge is the smallest score whose cumulative weight reaches j·W/m.
-        """
-        if not len(self):
-            return Bins.zeros(1, m)
-        edges = mass_edges(self.w, m)
-        index = np.searchsorted(edges, np.arange(len(self)), side="left")
-        return self.collect(index, m)
+    def bin_of_row(self, m: int) -> Ints:
+        """Return the equal-width bin of each row: that of its mean score where `m` does not divide the grid."""
+        if self.grid and not self.grid % m:
+            return np.asarray((self.key // PARTS) // (self.grid // m))
+        return width_index(self.score, m)
+
+    def mass_of_row(self, m: int) -> Ints:
+        """Return the equal-mass bin of each row: the j-th edge is the smallest score whose weight reaches j·W/m."""
+        return np.searchsorted(mass_edges(self.w, m) if len(self) else np.empty(0), np.arange(len(self)), side="left")
 
     def collect(self, index: Ints, m: int) -> Bins:
         """Sum the rows into `m` bins, given the bin of each row."""

@@ -14,6 +14,7 @@ others need to know about it, so that nobody asks for its class:
 ``state_of(tables)``             the same from the tables of all groups, replicates included; bins that do not divide
                                  the grid take cells by their mean score
 ``bin_index(pairs)``             the bin of each pair, or None where there are no bins
+``row_bins(table)``              the bin of each table row where only sums of bins count, else None
 ``precision(view, tables)``      how far a value from cells may be from the value from rows (`Precision`)
 ``joint_cells(grid)``            neighboring cells whose labels may be drawn together, None: each alone
 ``is_path``                      the error is the supremum of a cumulative path, which has a limit distribution

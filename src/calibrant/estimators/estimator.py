@@ -92,6 +92,10 @@ class Estimator:
         """Return the bin of each pair, None where there are no bins."""
         return None
 
+    def row_bins(self, table: Table) -> Ints | None:  # noqa: ARG002 -- only bins have it
+        """Return the bin of each table row where only sums of bins count, else None."""
+        return None
+
     def precision(self, view: View, tables: Sequence[Table]) -> Precision:  # noqa: ARG002 -- those with a bound need it
         """Say how far a value from these cells may be from the value from rows."""
         return Precision(None, "approximate: scores within a cell are pooled, without a useful worst-case bound")
@@ -254,21 +258,20 @@ class Binned(Estimator):
         """Number of equal-width bins; None for equal mass and other codes' bins."""
         return self.n_bins if self.bins == "width" and self.convention is None else None
 
+    def row_bins(self, table: Table) -> Ints | None:
+        """Return the bin of each table row; None for other codes' bins."""
+        if self.convention is not None:
+            return None
+        return table.mass_of_row(self.n_bins) if self.bins == "mass" else table.bin_of_row(self.n_bins)
+
     def state(self, table: Table) -> Bins:
         """Collect one table into bins."""
         return table.mass_bins(self.n_bins) if self.bins == "mass" else table.bins(self.n_bins)
 
     def state_of(self, tables: Sequence[Table]) -> Bins:
         """Collect the tables of all groups into bins."""
-        return Bins.stack([self._bins_of(table) for table in tables])
-
-    def _bins_of(self, table: Table) -> Bins:
-        m = self.n_bins
-        if not len(table):
-            return Bins(np.zeros((1, m)), np.zeros((1, m)), np.zeros((*table.wt.shape[:-1], 1, m)))
-        if self.bins == "width" and table.grid % m:
-            return table.collect(width_index(table.score, m), m)
-        return self.state(table)
+        of_row = Table.mass_of_row if self.bins == "mass" else Table.bin_of_row
+        return Bins.stack([table.collect(of_row(table, self.n_bins), self.n_bins) for table in tables])
 
     def bin_index(self, pairs: Pairs) -> Ints | None:
         """Return the bin of each pair; None for other codes' bins."""
@@ -429,6 +432,10 @@ class CalibrationError(Recipe):
     def joint_cells(self, grid: int) -> int | None:
         """Return how many neighboring cells the estimator need not tell apart."""
         return self.estimator.joint_cells(grid)
+
+    def row_bins(self, table: Table) -> Ints | None:
+        """Return the bin of each table row where only sums of bins count, else None."""
+        return self.estimator.row_bins(table)
 
     def class_cells(self, forecast: Forecast) -> tuple[Ints, int] | None:
         """Return the bin of every row and class and their number; None for other views and estimators."""

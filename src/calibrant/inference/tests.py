@@ -165,9 +165,10 @@ def resampling_test(
             value, first.pvalue(value, two_sided=bool(metric.two_sided)), f"resampling of {name}", forecast.n
         )
     waiting = [first.values]
+    again = first.more or (lambda: null().values)  # type: ignore[attr-defined]  # draws like the first
 
     def draw(size: int) -> Floats:  # noqa: ARG001 -- as many as there are in one null distribution
-        return waiting.pop() if waiting else null().values  # type: ignore[attr-defined]  # draws like the first
+        return waiting.pop() if waiting else again()
 
     pvalue = sequential_pvalue(value, draw, len(first.values))
     return TestResult(value, pvalue, f"resampling of {name}", forecast.n)
