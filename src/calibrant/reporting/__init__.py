@@ -56,3 +56,6 @@ def report_evidence(
     elif after is None and (compare_methods if league is None else league) and getattr(evidence, "has_vectors", False):
         repair = compare_methods_on(evidence)
     return Report(summarize(evidence, after=after, repair=repair, **settings))
+
+
+report_forecast = report_evidence
