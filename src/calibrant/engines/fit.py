@@ -28,6 +28,7 @@ from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
+from calibrant.core.arguments import checked
 from calibrant.core.options import check_type
 from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
 from calibrant.core.tables import Table
@@ -209,6 +210,7 @@ def _platt(odds: Floats, hit: Floats, weights: Floats, smooth: bool) -> tuple[Fl
 # -- distributed Newton ---------------------------------------------------------------------------
 
 
+@checked
 def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False) -> Any:
     """Fit temperature or vector scaling on a frame of any engine: sums of gradient and Hessian per pass.
 

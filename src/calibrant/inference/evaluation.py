@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import checked
 from calibrant.core.clusters import FEWEST, few_clusters, number_of_clusters
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_pairs, check_words
@@ -278,6 +279,7 @@ def evaluate(
     )
 
 
+@checked
 def evaluate_evidence(
     evidence: Evidence,
     *,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import RNG
+from calibrant.core.arguments import checked
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import FileError, input_error
@@ -135,6 +136,7 @@ class _Family:
 Night = tuple[str, str | None, Mapping[tuple[Any, ...], Summary]]
 
 
+@checked
 def add_models(
     store: str | Path,
     nights: Sequence[Night] = (),

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
+from calibrant.core.arguments import checked
 from calibrant.core.curves import isotonic_curve, local_curve, smooth_error
 from calibrant.core.inputs import Forecast, check_n_bins, check_names
 from calibrant.core.options import check_count, check_share
@@ -217,6 +218,7 @@ def reliability_display(
     return ReliabilityDisplay(x, y, weight, low, high, count, curve, label, level, scale, strip, n=total, error=error)
 
 
+@checked
 def plot_reliability(
     y_true: Any,
     y_proba: ArrayLike | None = None,

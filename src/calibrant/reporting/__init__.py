@@ -8,8 +8,8 @@ from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_pairs, to_array
-from calibrant.core.options import check_type
+from calibrant.core.arguments import checked
+from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
 from calibrant.reporting.page import Report
 from calibrant.reporting.recalibration import apply_named, compare_methods_on
 from calibrant.reporting.regression import summarize_rows
@@ -18,6 +18,7 @@ from calibrant.reporting.summary import summarize
 __all__ = ["Report", "report", "report_evidence", "report_forecast", "summarize"]
 
 
+@checked
 def report(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -77,7 +78,7 @@ def report(
     >>> page.html.startswith("<!doctype html>")
     True
     """
-    if check_flag(pairs, "pairs", "report"):
+    if pairs:
         forecast = check_pairs(y_true, y_proba, caller="report", sample_weight=sample_weight)
     else:
         forecast = check_forecast(
@@ -89,15 +90,7 @@ def report(
             space=space,
             normalize=normalize,
         )
-    for argument, value, kind in (
-        ("title", title, str),
-        ("source", source, str | None),
-        ("command", command, str | None),
-    ):
-        check_type(value, kind, argument, "report", "be text", "pass a sentence")
-    hint = "pass for example by={'site': sites}"
-    given = check_type({} if by is None else by, Mapping, "by", "report", "map names to columns", hint)
-    columns = {name: to_array(values, name, "report") for name, values in given.items()}
+    columns = {name: to_array(values, name, "report") for name, values in (by or {}).items()}
     repaired = None
     if after is not None:
         repaired = (

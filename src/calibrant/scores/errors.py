@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.arguments import checked
 from calibrant.core.inputs import Forecast, check_forecast
 from calibrant.core.results import Decomposition
 from calibrant.core.tables import Pairs
@@ -62,6 +63,7 @@ def mean_score(
     return average(row_scores(forecast, as_score(score, "mean_score")), forecast.weights)
 
 
+@checked
 def upper_bound(
     y_true: ArrayLike,
     y_proba: ArrayLike,

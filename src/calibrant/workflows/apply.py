@@ -15,6 +15,7 @@ import numpy as np
 from calibrant._typing import Array, Floats, Space
 from calibrant.calibrators.application import calibrate, check_applicable, is_regression, softmax_note
 from calibrant.calibrators.reader import load
+from calibrant.core.arguments import checked
 from calibrant.core.atomic import atomic_path
 from calibrant.core.results import Record
 from calibrant.engines.apply import apply_frame, count_unusable, find_scores
@@ -98,6 +99,7 @@ class Applied(Record):
         return f"Written to {self.output}."
 
 
+@checked
 def apply(
     calibrator: Any,
     data: Any,

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
+from calibrant.core.arguments import checked
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
-from calibrant.core.options import check_path
+from calibrant.core.options import check_path, listed
 from calibrant.core.pipes import read_bytes
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, significant, table
@@ -128,7 +129,8 @@ def _pairs(given: Given | float, option: str, default: str = "") -> dict[str, fl
     if isinstance(given, Mapping):
         words = [f"{name}={value}" for name, value in given.items()]
     else:
-        words = [str(word) for word in ([given] if isinstance(given, str | float | int) else given)]
+        single = isinstance(given, str | float | int)
+        words = [str(word) for word in ([given] if single else listed(given, option, "check"))]
     return dict(_pair(word if "=" in word or not default else f"{default}={word}", option) for word in words)
 
 
@@ -266,6 +268,7 @@ _BECAUSE = {
 }
 
 
+@checked
 def check(
     y_true: Any,
     y_proba: Any = None,

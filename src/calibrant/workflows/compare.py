@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import check_applicable, declares, is_regression
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_flag
+from calibrant.core.arguments import checked
 from calibrant.core.weights import WeightKind
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
@@ -34,6 +34,7 @@ from calibrant.workflows.sources import (
 __all__ = ["compare"]
 
 
+@checked
 def compare(
     y_true: Any,
     before: Any = None,
@@ -116,7 +117,6 @@ def compare(
         "n_bins": 15 if n_bins is None else n_bins,
         "rng": rng,
     }
-    check_flag(injective, "injective", "compare")
     layout: dict[str, Any] = {"proba": proba, "label": label, "weight": weight, "mean": mean}
     layout |= {"variance": variance, "std": std, "confidence": confidence, "correct": correct}
     how = Reading("compare", normalize=normalize, part=part, input_format=input_format, **layout)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import checked
 from calibrant.core.inputs import check_words
 from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError
@@ -21,6 +22,7 @@ from calibrant.workflows.sources import Reading, left_out, need_bins, open_data
 __all__ = ["evaluate"]
 
 
+@checked
 def evaluate(
     y_true: Any,
     y_proba: ArrayLike | None = None,

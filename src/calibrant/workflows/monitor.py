@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import checked
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.inputs import to_array
 from calibrant.errors import InputError, input_error
@@ -29,6 +30,7 @@ _SCANNED = (".calsum", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc",
 IN_MEMORY = 1 << 28
 
 
+@checked
 def monitor(
     store: str | Path,
     data: Any = None,

@@ -9,6 +9,7 @@ from typing import Any
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.reader import load
+from calibrant.core.arguments import checked
 from calibrant.core.inputs import check_forecast, check_pairs
 from calibrant.core.weights import WeightKind
 from calibrant.inference.verdict import TOLERANCE
@@ -20,6 +21,7 @@ from calibrant.workflows.sources import Opened, Reading, array_rows, left_out, o
 __all__ = ["report"]
 
 
+@checked
 def report(
     y_true: Any,
     y_proba: ArrayLike | None = None,
