@@ -47,13 +47,8 @@ def check_applicable(calibrator: Any, space: str, n_classes: int | None = None, 
     """Refuse scores that the calibrator was not fitted for."""
     _check_fitted(calibrator, caller)
     if space == "proba" and calibrator.input_space == "logit":
-        raise input_error(
-            "data",
-            caller,
-            "hold logits, which this calibrator was fitted on",
-            "probabilities",
-            "store logits, or fit on probabilities",
-        )
+        hint = "store logits, or fit on probabilities"
+        raise input_error("data", caller, "hold logits, which this calibrator was fitted on", "probabilities", hint)
     if n_classes is not None and n_classes != calibrator.n_classes_:
         raise input_error(
             "data", caller, f"have {calibrator.n_classes_} classes", str(n_classes), "use predictions of the same model"

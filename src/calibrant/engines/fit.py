@@ -133,13 +133,8 @@ def _pieces(table: Table) -> Pieces:
 
 def _fit_spline(calibrator: SplineCalibration, summary: Summary) -> None:
     if calibrator.interpolation != "linear" or calibrator.target not in ("top-1", "classwise"):
-        raise input_error(
-            "target",
-            "fit_summary",
-            "be top-1 or classwise with linear interpolation",
-            repr(calibrator.target),
-            "fit other ranks on a sample of rows",
-        )
+        rule = "be top-1 or classwise with linear interpolation"
+        raise input_error("target", "fit_summary", rule, repr(calibrator.target), "fit other ranks on a sample of rows")
     view = TopLabel() if calibrator.target == "top-1" else Classwise()
     curves = [fit_curve(_pieces(table), calibrator.n_knots, calibrator.monotone) for table in summary.tables(view)]
     calibrator.thresholds_, calibrator.values_, calibrator.coefficients_ = (list(x) for x in zip(*curves, strict=True))
@@ -303,13 +298,9 @@ def _count_zeros(reduce: Any, columns: Columns, share: float) -> int:
 
 def _refuse_zeros(zeros: int) -> None:
     if zeros:
-        raise input_error(
-            "frame",
-            "fit_frame",
-            "hold positive probabilities, because their logarithm is scaled",
-            f"{zeros} rows with an exact 0",
-            "give logits, or floor= a number to the calibrator",
-        )
+        rule = "hold positive probabilities, because their logarithm is scaled"
+        hint = "give logits, or floor= a number to the calibrator"
+        raise input_error("frame", "fit_frame", rule, f"{zeros} rows with an exact 0", hint)
 
 
 def _batch_sums(reduce: Any, space: Space) -> Callable[[float], newton.Sums]:

@@ -140,13 +140,8 @@ def summarize(
     found = replace(found, by=named)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
-        raise input_error(
-            "frame",
-            "summarize",
-            "hold at least one usable row",
-            f"none ({_listed(found.rejected) or 'no rows at all'})",
-            "check the columns and the filter",
-        )
+        rule, hint = "hold at least one usable row", "check the columns and the filter"
+        raise input_error("frame", "summarize", rule, f"none ({_listed(found.rejected) or 'no rows at all'})", hint)
     return found
 
 
@@ -311,13 +306,8 @@ def _pairs(prepared: rows.FrameRows, view: View, by: tuple[str, ...]) -> Any:
     found = view.select(_Slices(prepared, by))
     if found is not None:
         return found
-    raise input_error(
-        "views",
-        "summarize",
-        "be top-1, class-K, classwise, pooled or entropy on an engine",
-        view.name,
-        "use Summary.update on batches of rows for other ranks",
-    )
+    rule = "be top-1, class-K, classwise, pooled or entropy on an engine"
+    raise input_error("views", "summarize", rule, view.name, "use Summary.update on batches of rows for other ranks")
 
 
 def _aggregate(frame: Any, keys: list[str], weighted: bool, view: View) -> Any:

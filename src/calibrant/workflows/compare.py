@@ -162,13 +162,8 @@ def _keeps_all(calibrator: Any) -> bool:
 
 def _same_classes(first: Any, second: Any) -> None:
     if first.n_classes != second.n_classes:
-        raise input_error(
-            "after",
-            "compare",
-            f"have the {first.n_classes} classes of before",
-            f"{second.n_classes}",
-            "compare forecasts of the same problem",
-        )
+        rule = f"have the {first.n_classes} classes of before"
+        raise input_error("after", "compare", rule, f"{second.n_classes}", "compare forecasts of the same problem")
 
 
 def _compare_sources(
