@@ -88,9 +88,10 @@ def _unmasked(value: Any, argument: str, caller: str) -> Array:
 
 def _unhidden(rows: Any, argument: str, caller: str) -> None:
     """Refuse masked rows or values inside a list, which NumPy would use as if nothing hid them."""
-    if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, rows))):
+    if any(issubclass(kind, np.ma.MaskedArray | list | tuple) for kind in set(map(type, rows))):
         for row, value in enumerate(rows):
-            if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+            hidden = isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any()
+            if hidden or (isinstance(value, list | tuple) and id(np.ma.masked) in map(id, value)):
                 raise _masked(row, argument, caller)
 
 
