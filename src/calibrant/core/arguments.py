@@ -5,18 +5,13 @@ Numbers have rules of their own (`calibrant.core.options`). No NumPy here: the h
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from calibrant.errors import input_error
 
-__all__ = ["check_arguments", "checked"]
-
-_Given = ParamSpec("_Given")
-_Returned = TypeVar("_Returned")
+__all__ = ["check_arguments", "check_options"]
 
 
 def _names(value: Any) -> bool:
@@ -60,14 +55,6 @@ def check_arguments(annotations: Mapping[str, Any], values: Mapping[str, Any], c
         raise input_error(name, caller, f"be {' or '.join(words)}", repr(value)[:200], hint)
 
 
-def checked(function: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
-    """Check the options of a public function by its own annotations before it runs."""
-    signature = inspect.signature(function)
-    annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-
-    @wraps(function)
-    def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
-        check_arguments(annotations, signature.bind(*args, **kwargs).arguments, function.__name__)
-        return function(*args, **kwargs)
-
-    return run
+def check_options(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Check the arguments of a public function (its first ``locals()``) by its own annotations."""
+    check_arguments(function.__annotations__, values, function.__name__)

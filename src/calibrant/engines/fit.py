@@ -28,7 +28,7 @@ from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.options import check_type
 from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
 from calibrant.core.tables import Table
@@ -205,7 +205,6 @@ def _platt(odds: Floats, hit: Floats, weights: Floats, smooth: bool) -> tuple[Fl
 # -- distributed Newton ---------------------------------------------------------------------------
 
 
-@checked
 def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False) -> Any:
     """Fit temperature or vector scaling on a frame of any engine: sums of gradient and Hessian per pass.
 
@@ -235,6 +234,7 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, norm
     >>> round(float(fitted.predict_proba([[0.9, 0.1]])[0, 0]), 3)  # four of five rows are right
     0.8
     """
+    check_options(fit_frame, locals())
     if not isinstance(calibrator, _BY_PASSES):
         views = (TopLabel(), Classwise())
         return fit_summary(calibrator, summarize(frame, layout, views=views, normalize=normalize).whole)

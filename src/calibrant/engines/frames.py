@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_words
 from calibrant.core.options import listed
 from calibrant.core.tables import PARTS, SLACK, Bins, Table
@@ -71,7 +71,6 @@ def _with_places(frame: Any, m: int) -> Any:
     return frame.with_columns(nw.col(_CELL).clip(0.0, m - 1.0).alias(_CELL))
 
 
-@checked
 def summarize(
     frame: Any,
     layout: Layout | None = None,
@@ -121,6 +120,7 @@ def summarize(
     >>> found.whole.n, found.rejected["missing"], round(found.whole.metric("ece"), 2)
     (2, 1, 0.35)
     """
+    check_options(summarize, locals())
     tables = [known_frame(part) for part in (frame if isinstance(frame, list) and frame else [frame])]
     named = tuple(check_words(by, "by", "summarize"))
     by = _nested(tables[0], named)

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
 from calibrant.reporting.page import Report
 from calibrant.reporting.recalibration import apply_named, compare_methods_on
@@ -18,7 +18,6 @@ from calibrant.reporting.summary import summarize
 __all__ = ["Report", "report", "report_evidence", "report_forecast", "summarize"]
 
 
-@checked
 def report(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -78,6 +77,7 @@ def report(
     >>> page.html.startswith("<!doctype html>")
     True
     """
+    check_options(report, locals())
     if pairs:
         forecast = check_pairs(y_true, y_proba, caller="report", sample_weight=sample_weight)
     else:

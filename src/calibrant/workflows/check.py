@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
 from calibrant.core.options import check_path, listed
@@ -268,7 +268,6 @@ _BECAUSE = {
 }
 
 
-@checked
 def check(
     y_true: Any,
     y_proba: Any = None,
@@ -313,6 +312,7 @@ def check(
     >>> gate.passed, [line.name for line in gate.lines]
     (True, ['brier', 'accuracy'])
     """
+    check_options(check, locals())
     check_names(undecided, UNDECIDED, "undecided", "check")
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues

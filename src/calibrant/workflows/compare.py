@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import check_applicable, declares, is_regression
 from calibrant.calibrators.reader import load
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.weights import WeightKind
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
@@ -34,7 +34,6 @@ from calibrant.workflows.sources import (
 __all__ = ["compare"]
 
 
-@checked
 def compare(
     y_true: Any,
     before: Any = None,
@@ -110,6 +109,7 @@ def compare(
     >>> round(comparison["brier"].change, 3)
     0.21
     """
+    check_options(compare, locals())
     chosen = measures if metrics is None else metrics
     settings: dict[str, Any] = {
         "metrics": [chosen] if isinstance(chosen, str) else chosen,

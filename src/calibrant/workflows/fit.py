@@ -15,7 +15,7 @@ from calibrant._deprecated import warn_renamed
 from calibrant._typing import ArrayLike, Space
 from calibrant.calibrators import AutoCalibrator, get_calibrator
 from calibrant.calibrators.application import declares
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.options import check_positive, check_share
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, table
@@ -148,7 +148,6 @@ def _listed(candidates: Any) -> list[Any] | None:
     return list(candidates) or None
 
 
-@checked
 def fit(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -231,6 +230,7 @@ def fit(
     >>> type(done.calibrator).__name__, len(done.cv_results)
     ('TemperatureScaling', 2)
     """
+    check_options(fit, locals())
     how = Reading.of("fit", locals(), default_part="cal")
     wishes: dict[str, Any] = {
         "criterion": criterion,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.inputs import to_array
 from calibrant.errors import InputError, input_error
@@ -30,7 +30,6 @@ _SCANNED = (".calsum", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc",
 IN_MEMORY = 1 << 28
 
 
-@checked
 def monitor(
     store: str | Path,
     data: Any = None,
@@ -111,6 +110,7 @@ def monitor(
     >>> monitor(tempfile.mkdtemp() + "/store", rng.random(500) < p, p, name="Monday").alarm
     False
     """
+    check_options(monitor, locals())
     how = Reading.of("monitor", locals())
     summary, clusters = None, None
     if data is None:

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.reader import load
-from calibrant.core.arguments import checked
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_forecast, check_pairs
 from calibrant.core.weights import WeightKind
 from calibrant.inference.verdict import TOLERANCE
@@ -21,7 +21,6 @@ from calibrant.workflows.sources import Opened, Reading, array_rows, left_out, o
 __all__ = ["report"]
 
 
-@checked
 def report(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -108,6 +107,7 @@ def report(
     >>> page.html.startswith("<!doctype html>")
     True
     """
+    check_options(report, locals())
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
