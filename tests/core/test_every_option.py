@@ -86,5 +86,5 @@ def test_types_by_annotation(annotation, good, bad):
 def test_every_verb_checks_by_annotation(verb):
     function = getattr(calibrant, verb)
     option = "config" if verb == "check" else "label"
-    with pytest.raises(InputError, match=f"^{option} of {verb} must be text"):
+    with pytest.raises(InputError, match=f"^{option} of {verb} must be (text|a path)"):
         function("x", "x", **{option: 3})

@@ -51,6 +51,8 @@ def check_arguments(annotations: Mapping[str, Any], values: Mapping[str, Any], c
         if not all(rules) or any(test(value) for _, test in filter(None, rules)):
             continue
         words = dict.fromkeys(word for word, _ in filter(None, rules) if word)
+        if "a path" in words:  # which text is too
+            words.pop("text", None)
         hint = "pass one of the two" if annotation == "bool" else "see its help"
         raise input_error(name, caller, f"be {' or '.join(words)}", repr(value)[:200], hint)
 
