@@ -8,6 +8,7 @@ from campaign import Kind
 from commands import commands, threads_and_forks
 from deaths import killed_commands, two_commands
 from fits import fits
+from options import one_wrong
 from stored import artifacts, files, kills
 
 KINDS: dict[str, Kind] = {
@@ -16,6 +17,7 @@ KINDS: dict[str, Kind] = {
         Kind("metrics against the oracle", metrics, 600, 100),
         Kind("public callables", callables, 20, 25),
         Kind("public classes", objects, 20, 25),
+        Kind("one wrong option", one_wrong, 20, 50),
         Kind("fits", fits, 10, 10),
         Kind("fitted maps", maps, 250, 100),
         Kind("damaged artifacts", artifacts, 80, 25),

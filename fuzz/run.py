@@ -2,7 +2,8 @@
 
 ``python fuzz/run.py --inputs 12000 --seed 0`` runs the same inputs on every machine; ``--seconds`` runs as many as fit.
 It prints what it counted and fails with the findings, each reduced; ``--replay KIND:NUMBER`` runs one input again.
-``--save`` keeps the counts of a part, and ``--table`` sums parts into docs/tables/fuzz.md.
+``--save`` keeps the counts of a part, and ``--table`` sums parts into docs/tables/fuzz.md; the page itself is a part
+too, so that new ones are added to it by ``--table docs/tables/fuzz.md new.json``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import datetime as dt
 import json
 import os
 import platform
+import re
 import sys
 import time
 from pathlib import Path
@@ -48,15 +50,27 @@ def part(options: argparse.Namespace, result: Result) -> dict[str, Any]:
     budget = f"--inputs {options.inputs}" if options.inputs is not None else f"--seconds {options.seconds:g}"
     only = "".join(f" --only '{kind}'" for kind in options.only or ())
     return {
-        "command": f"python fuzz/run.py {budget} --seed {options.seed}{only}",
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "versions": versions(),
+        "runs": [f"- `python fuzz/run.py {budget} --seed {options.seed}{only}` ({dt.datetime.now(dt.UTC).date()})"],
+        "versions": [f"{name} {number}" for name, number in versions().items()],
         "counts": {kind: result.counts[kind] for kind in KINDS if kind in result.counts},
-        "findings": result.findings,
+        "findings": len(result.findings),
     }
 
 
-def write_table(parts: list[dict[str, Any]]) -> None:
+def read_part(path: Path) -> dict[str, Any]:
+    """Return a saved part, or all parts of a page that was written before."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return dict(json.loads(text))
+    counts: dict[str, dict[str, int]] = {}
+    for kind, outcome, n in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d,]+) \|$", text, re.MULTILINE):
+        counts.setdefault(kind, {})[outcome] = int(n.replace(",", ""))
+    found, used = re.findall(r"^Findings: (\d+)\. Run on (.+)\.$", text, re.MULTILINE)[0]
+    runs = re.findall(r"^- `.+$", text, re.MULTILINE)
+    return {"runs": runs, "versions": used.split(", "), "counts": counts, "findings": int(found)}
+
+
+def write_table(parts: list[dict[str, Any]], page: Path = TABLE) -> None:
     """Sum the parts into docs/tables/fuzz.md."""
     counts: dict[str, dict[str, int]] = {}
     for kind in KINDS:
@@ -64,20 +78,23 @@ def write_table(parts: list[dict[str, Any]]) -> None:
             for outcome, n in one["counts"].get(kind, {}).items():
                 of_kind = counts.setdefault(kind, {})
                 of_kind[outcome] = of_kind.get(outcome, 0) + n
-    found = sum(len(one["findings"]) for one in parts)
-    used = {f"{name} {number}" for one in parts for name, number in one["versions"].items()}
+    runs = [run for one in parts for run in one["runs"]]
+    if len(set(runs)) < len(runs):
+        raise SystemExit("a part is there twice: " + next(run for run in runs if runs.count(run) > 1))
+    found = sum(one["findings"] for one in parts)
+    used = {version for one in parts for version in one["versions"]}
     text = [
         "# What was thrown at it",
         "",
         "Every input ends in a right number or in an error of one line. The parts that were summed:",
         "",
-        *(f"- `{one['command']}` ({one['date']})" for one in parts),
+        *runs,
         "",
         *lines(counts),
         "",
         f"Findings: {found}. Run on {', '.join(sorted(used))}.",
     ]
-    TABLE.write_text("\n".join(text) + "\n", encoding="utf-8")
+    page.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 def replay(name: str, number: int, seed: int) -> str:
@@ -101,7 +118,7 @@ def main() -> int:
     parser.add_argument("--report", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.table:
-        write_table([json.loads(path.read_text(encoding="utf-8")) for path in options.table])
+        write_table([read_part(path) for path in options.table])
         return 0
     options.seed = int(time.time()) if options.seed is None else options.seed
     if options.report is not None:

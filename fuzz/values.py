@@ -164,12 +164,14 @@ def made(rng: np.random.Generator, task: str = "classes") -> tuple[Any, ...]:
     return rng.integers(3, size=n), rng.dirichlet([1.0, 1.0, 1.0], n)
 
 
-def a_frame(rng: np.random.Generator) -> Any:
+def a_frame(rng: np.random.Generator, *, whole: bool = False) -> Any:
     import polars as pl
 
     y, p = made(rng)
     columns = {f"p_{k}": p[:, k] for k in range(3)} | {"label": y, "site": rng.integers(2, size=len(y))}
     frame = pl.DataFrame(columns)
+    if whole:
+        return frame
     return one_of(rng, (frame, frame.lazy(), frame.to_arrow(), frame.to_pandas(), frame.head(0), frame.drop("label")))
 
 

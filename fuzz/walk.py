@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -83,6 +84,7 @@ def exported(wanted: Callable[[Any], bool], *, trained: bool = False) -> Iterato
                     yield f"{short}.{name}", thing
 
 
+@functools.cache
 def functions(*, trained: bool = False) -> dict[str, Callable[..., Any]]:
     """Return every public function that is called, by its address."""
     return {name: thing for name, thing in exported(inspect.isfunction, trained=trained) if name not in EXCLUDED}
@@ -96,6 +98,7 @@ def returned(*, trained: bool = False) -> set[str]:
     return {word for text in words for word in re.findall(r"\w+", text)}
 
 
+@functools.cache
 def classes(*, trained: bool = False) -> dict[str, Any]:
     """Return every public class that is made: no errors, protocols, results or calibrators, which have their kinds."""
     results = returned(trained=trained) - {"Summary", "Binned"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -18,9 +19,10 @@ def fuzz():
     sys.path.insert(0, str(FUZZ))
     import campaign
     import kinds
+    import run
     import shrink
 
-    yield type("Fuzz", (), {"campaign": campaign, "kinds": kinds, "shrink": shrink})
+    yield type("Fuzz", (), {"campaign": campaign, "kinds": kinds, "run": run, "shrink": shrink})
     sys.path.remove(str(FUZZ))
     for name in OWN:
         sys.modules.pop(name, None)
@@ -129,3 +131,19 @@ def test_a_file_that_is_not_whole_is_found(fuzz, tmp_path):
     assert not deaths.whole(torn)
     torn.write_text("<html></html>\n", encoding="utf-8")
     assert deaths.whole(torn)
+
+
+def test_new_parts_are_added_to_the_page(fuzz, tmp_path):
+    page, part = tmp_path / "fuzz.md", tmp_path / "part.json"
+    page.write_bytes(fuzz.run.TABLE.read_bytes())
+    before = fuzz.run.read_part(page)
+    fuzz.run.write_table([before], page)
+    assert page.read_bytes() == fuzz.run.TABLE.read_bytes()
+    more = {"runs": ["- `run` (today)"], "versions": [], "counts": {"fits": {"refused": 1000}}, "findings": 2}
+    part.write_text(json.dumps(more))
+    fuzz.run.write_table([fuzz.run.read_part(page), fuzz.run.read_part(part)], page)
+    after = fuzz.run.read_part(page)
+    assert after["counts"]["fits"]["refused"] == before["counts"]["fits"]["refused"] + 1000
+    assert after["findings"] == before["findings"] + 2
+    with pytest.raises(SystemExit, match="twice"):
+        fuzz.run.write_table([after, more], page)

@@ -243,3 +243,29 @@ def test_what_a_killed_monitor_left_is_swept_by_the_next_run(tmp_path):
     left.write_bytes(b"half")
     calibrant.monitor(tmp_path / "store", Y, P, name="one")  # the same rows: nothing is written
     assert not left.exists()
+
+
+def test_a_masked_value_two_lists_deep_is_refused_with_its_row():
+    rows = [[0.5, 0.5], [np.ma.masked, 0.5], (0.5, np.ma.masked)]
+    for bad, row in ((rows, 1), (rows[::2], 1), (tuple(rows[2:]), 0)):
+        with pytest.raises(InputError, match=f"masked value at row {row}"):
+            calibrant.metric("nll", [0] * len(bad), bad)
+
+
+def test_plain_objects_in_a_column_of_pandas_are_values():
+    import pandas as pd
+
+    p = np.array([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]])
+    scores = {f"p_{k}": p[:, k] for k in range(3)}
+
+    def nll(labels, **columns):
+        frame = pd.DataFrame(scores | columns | {"label": pd.Series(labels, dtype=object)})
+        return calibrant.evaluate(frame, metrics=["nll"], n_resamples=0)["nll"].value
+
+    assert nll([0, 1, 2]) == calibrant.metric("nll", [0, 1, 2], p)
+    assert nll([0, 1, 2], p_0=pd.Series(p[:, 0].tolist(), dtype=object)) == calibrant.metric("nll", [0, 1, 2], p)
+    for labels, rule in (([0, "a", 2], "'a' at row 1"), ([0, None, 2], "row 1"), ([0, np.ma.masked, 2], "row 1")):
+        with pytest.raises(InputError, match=rule):
+            nll(labels)
+    with pytest.raises(FileError, match="lists of 1 and of 0"):
+        nll([[0], 1, 2])

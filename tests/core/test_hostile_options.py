@@ -16,6 +16,7 @@ from calibrant import (
     inference,
     io,
     metrics,
+    monitoring,
     plots,
     regression,
     scores,
@@ -27,6 +28,7 @@ from calibrant.calibrators import (
     AutoVarianceCalibrator,
     BetaCalibration,
     DirichletCalibration,
+    HistogramBinning,
     Identity,
     IsotonicMulticlass,
     OrderPreserving,
@@ -78,7 +80,11 @@ CALLS = [
     (regression.calibration_error, NUMBERS, ("score", "cv")),
     (regression.compute_pit, NUMBERS, ("n_bins",)),
     (scores.improvement, (Y, P, Q), ("level",)),
-    (selective.rejection_curve, (Y, P), ("level",)),
+    (scores.upper_bound, (Y, P), ("root",)),
+    (calibrant.evaluate, (Y, P), ("space", "pairs", "risk", "percent")),
+    (calibrant.evaluate, (FRAME,), ("strict", "normalize")),
+    (calibrant.fit, (Y, P), ("max_fit_seconds", "preserve", "fast")),
+    (selective.rejection_curve, (Y, P), ("level", "thresholds")),
     (selective.risk_coverage_interval, (Y, P), ("level", "n_resamples")),
     (selective.uncertainty, (P,), ("by",)),
     (selective.coverage_at_risk, (Y, P), ("risk",)),
@@ -125,14 +131,24 @@ OTHERS = [
     (plots.plot_training, (), ("trace",)),
     (studies.bins, (Y, P), ("numbers", "progress", "folder")),
     (engines.apply_frame, (FITTED, FRAME), ("once",)),
+    (engines.apply_frame, (FITTED, FRAME), ("normalize",)),
     (engines.fit_frame, (FITTED,), ("frame",)),
-    (engines.summarize, (FRAME,), ("by", "n_bins")),
+    (engines.fit_frame, (FITTED, FRAME), ("normalize",)),
+    (engines.summarize, (), ("frame",)),
+    (engines.summarize, (FRAME,), ("by", "n_bins", "need")),
+    (calibrant.evaluate, (FRAME,), ("by", "proba", "label", "weight", "mean", "std", "engine", "confidence")),
+    (io.Layout, (), ("proba", "label", "percent", "declared")),
+    (monitoring.add_models, ("store",), ("by",)),
+    (plots.plot_against_bins, (Y, P), ("n_bins",)),
+    (plots.plot_reliability, (Y, P), ("counts",)),
+    (studies.bins, (Y, P), ("n_resamples",)),
+    (studies.estimator_bias, (Y, P), ("order",)),
     (engines.Store, (), ("path",)),
     (calibrant.Summary, (2,), ("n_bins", "coarse")),
-    (calibrant.check, (Y, P), ("config",)),
+    (calibrant.check, (Y, P), ("config", "max_values", "min_values", "min_pvalues")),
     (inference.judge, (FACTS,), ("tolerance",)),
     (io.read_predictions, (), ("path",)),
-    (calibrant.report, (Y, P), ("by",)),
+    (calibrant.report, (Y, P), ("by", "calibrator")),
     (scores.Brier().infimum, (), ("n_classes",)),
 ]
 
@@ -169,6 +185,9 @@ def test_an_error_of_one_line_or_an_answer(function, columns, option, tmp_path, 
         (SplineCalibration, {"target": SQUARE}),
         (DirichletCalibration, {"odir": SQUARE}),
         (DirichletCalibration, {"rng": b"x", "odir": (1.0, 1.0)}),
+        (HistogramBinning, {"n_bins": 10**30}),
+        (AutoCalibrator, {"preserve": SQUARE}),
+        (AutoCalibrator, {"max_fit_seconds": "x"}),
         (ScalingBinning, {"scaler": -1}),
         (ScalingBinning, {"scaler": [None]}),
         (ScalingBinning, {"space": SQUARE}),
@@ -182,6 +201,23 @@ def test_options_of_methods(method, options):
     with pytest.raises(InputError, match=next(iter(options))) as caught:
         method(**options).fit(P, Y)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("verb", [calibrant.evaluate, calibrant.fit, calibrant.report])
+def test_a_frame_without_rows_is_refused(verb):
+    with pytest.raises(InputError, match="at least one row"):
+        verb(FRAME.head(0))
+
+
+def test_a_tiny_error_needs_many_rows_or_is_refused():
+    with pytest.raises(InputError, match="error"):
+        inference.required_sample_size(5e-324, Y, P)
+
+
+def test_a_file_is_no_folder_of_a_study(tmp_path):
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(InputError, match="folder of bins must be a folder"):
+        studies.bins(Y, P, numbers=[2], n_resamples=2, folder=tmp_path / "taken")
 
 
 def test_options_of_the_chosen_regression_method():

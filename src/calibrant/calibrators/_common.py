@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from calibrant.calibrators import _artifact
+from calibrant.core.arguments import check_arguments
 from calibrant.core.declare import MetricTask
-from calibrant.core.inputs import check_flag, check_names
+from calibrant.core.inputs import check_names
 from calibrant.core.options import check_rng, check_scale
 from calibrant.errors import FileError, NotFittedError, input_error
 
@@ -105,9 +106,8 @@ class BaseCalibrator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         own: Any = type(self)
         for option, kind in _annotations(own).items():
             value: Any = getattr(self, option, None)
-            if kind == "bool":
-                check_flag(value, option, caller)
-            elif kind == "RNG":
+            check_arguments({option: kind}, {option: value}, caller)
+            if kind == "RNG":
                 check_rng(value, caller)
             elif kind == "float | None" and value is not None:
                 check_scale(value, option, caller, "leave it out")

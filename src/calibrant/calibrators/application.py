@@ -35,17 +35,20 @@ def declares(calibrator: Any, name: str) -> bool:
     return bool(getattr(getattr(calibrator, "best_", calibrator), name, False))
 
 
+def _check_fitted(calibrator: Any, caller: str) -> None:
+    if not hasattr(type(calibrator), "fitted_state"):
+        raise input_error(
+            "calibrator", caller, "be a fitted calibrator", repr(calibrator)[:200], "call fit or load first"
+        )
+    calibrator._check_fitted(caller)
+
+
 def check_applicable(calibrator: Any, space: str, n_classes: int | None = None, *, caller: str = "apply") -> None:
     """Refuse scores that the calibrator was not fitted for."""
-    calibrator._check_fitted(caller)
+    _check_fitted(calibrator, caller)
     if space == "proba" and calibrator.input_space == "logit":
-        raise input_error(
-            "data",
-            caller,
-            "hold logits, which this calibrator was fitted on",
-            "probabilities",
-            "store logits, or fit on probabilities",
-        )
+        hint = "store logits, or fit on probabilities"
+        raise input_error("data", caller, "hold logits, which this calibrator was fitted on", "probabilities", hint)
     if n_classes is not None and n_classes != calibrator.n_classes_:
         raise input_error(
             "data", caller, f"have {calibrator.n_classes_} classes", str(n_classes), "use predictions of the same model"
@@ -74,6 +77,7 @@ def class_order(
     Names that do not match are refused, naming both. `ordered` says that the caller gave the order of the columns, so
     that it counts where one side has no names; columns of more than two classes that are numbered have none.
     """
+    _check_fitted(calibrator, caller)
     known = np.asarray(calibrator.classes_).tolist()
     nameless = known == list(range(len(known)))
     if names is None and not nameless and not ordered and len(columns) == len(known) > 2:

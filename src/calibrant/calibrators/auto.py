@@ -206,12 +206,11 @@ class AutoCalibrator(Calibrator):
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
         as_score(self.criterion, caller)
-        if self.preserve not in (None, "argmax", "order"):
+        word = self.preserve if isinstance(self.preserve, str) else ""
+        if self.preserve is not None and word not in ("argmax", "order"):
             raise input_error("preserve", caller, "be 'argmax', 'order' or None", repr(self.preserve), "leave it out")
         if not (isinstance(self.cv, int) and not isinstance(self.cv, bool) and self.cv >= 2):
             raise input_error("cv", caller, "be a whole number of at least 2", repr(self.cv), "use 5")
-        if self.max_fit_seconds is not None and not self.max_fit_seconds > 0:
-            raise input_error("max_fit_seconds", caller, "be positive", repr(self.max_fit_seconds), "leave it at None")
         named: Any = self.candidates
         parts = isinstance(named, list | tuple) and all(isinstance(part, str | Calibrator) for part in named)
         if named is not None and not parts:

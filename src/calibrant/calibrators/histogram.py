@@ -10,11 +10,11 @@ from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._scores import Scores, View
+from calibrant.core.inputs import check_n_bins
 from calibrant.core.links import logit
 from calibrant.core.pav import Pieces, pool_ties
 from calibrant.core.programs import Graph, Node
 from calibrant.core.tables import SLACK
-from calibrant.errors import input_error
 
 
 class HistogramBinning(Calibrator):
@@ -90,7 +90,7 @@ class HistogramBinning(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        check_bins(self.n_bins, caller)
+        check_n_bins(self.n_bins, caller)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         p = scores.values()
@@ -105,12 +105,6 @@ class HistogramBinning(Calibrator):
 
     def _map(self, graph: Graph, x: Node) -> Node:
         return look_up(graph, self._ranked(graph, x), self.edges_, self.values_, self._probabilities(graph, x))
-
-
-def check_bins(n_bins: int, caller: str) -> None:
-    """Refuse anything but a positive whole number."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise input_error("n_bins", caller, "be a whole number of at least 1", repr(n_bins), "take 10 to 20")
 
 
 def fit_bins(table: Pieces, n_bins: int, strategy: str, *, odds: bool = False) -> tuple[Floats, Floats]:

@@ -10,8 +10,9 @@ from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores, View
-from calibrant.calibrators.histogram import check_bins, fit_bins, look_up
+from calibrant.calibrators.histogram import fit_bins, look_up
 from calibrant.calibrators.platt import PlattScaling
+from calibrant.core.inputs import check_n_bins
 from calibrant.core.options import check_rng
 from calibrant.core.pav import pool_ties
 from calibrant.core.programs import Graph, Node
@@ -107,7 +108,7 @@ class ScalingBinning(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        check_bins(self.n_bins, caller)
+        check_n_bins(self.n_bins, caller)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         from sklearn.base import clone

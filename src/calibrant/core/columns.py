@@ -46,21 +46,11 @@ def check_column(value: ArrayLike, argument: str, caller: str, n: int | None = N
     """Return one finite float64 number per row; `n` is the length the other columns have."""
     column = _numbers(value, argument, caller)
     if column.ndim != 1:
-        raise input_error(
-            argument,
-            caller,
-            "have one number per row, shape (n,)",
-            f"shape {column.shape}",
-            "flatten it yourself, or use Samples or Quantiles for several numbers per row",
-        )
+        hint = "flatten it yourself, or use Samples or Quantiles for several numbers per row"
+        raise input_error(argument, caller, "have one number per row, shape (n,)", f"shape {column.shape}", hint)
     if n is not None and len(column) != n:
-        raise input_error(
-            argument,
-            caller,
-            f"have {n} rows like the other columns",
-            f"{len(column)} rows",
-            "check that all columns come from the same split",
-        )
+        hint = "check that all columns come from the same split"
+        raise input_error(argument, caller, f"have {n} rows like the other columns", f"{len(column)} rows", hint)
     _refuse(~np.isfinite(column), column, argument, caller, "be finite", "drop or fix the row")
     if argument != "variance":
         _refuse(np.abs(column) > LARGEST, column, argument, caller, f"be at most {LARGEST:g} in size", _UNIT)
@@ -110,11 +100,7 @@ def check_levels(levels: int | ArrayLike, caller: str) -> Floats:
     array = _numbers([levels] if single else levels, "levels", caller)
     ok = array.ndim == 1 and array.size > 0 and bool(((array > 0) & (array < 1)).all() and (np.diff(array) > 0).all())
     if not ok:
-        raise input_error(
-            "levels",
-            caller,
-            "increase strictly inside (0, 1)",
-            np.array2string(array, threshold=6),
-            "pass for example [0.1, 0.5, 0.9], or the number of equally spaced levels",
-        )
+        rule = "increase strictly inside (0, 1)"
+        hint = "pass for example [0.1, 0.5, 0.9], or the number of equally spaced levels"
+        raise input_error("levels", caller, rule, np.array2string(array, threshold=6), hint)
     return array

@@ -102,13 +102,9 @@ class ForecastAnswers(RowEvidence):
 
     def _need_vectors(self, what: str) -> None:
         if self.matrix is None:
-            raise input_error(
-                "y_proba",
-                self.caller,
-                f"hold whole probability vectors, because {what} is needed",
-                "top-label pairs",
-                "pass the (n, K) matrix, or ask for a top-label metric such as ece or ks",
-            )
+            rule = f"hold whole probability vectors, because {what} is needed"
+            hint = "pass the (n, K) matrix, or ask for a top-label metric such as ece or ks"
+            raise input_error("y_proba", self.caller, rule, "top-label pairs", hint)
 
     def _finish(self, raw: Array, rows: slice) -> Any:
         """Apply clip, row scale or softmax to raw values of `rows` (any trailing shape)."""

@@ -38,13 +38,8 @@ def check_groups(groups: ArrayLike | None, forecast: Counted, fewest: int = 2) -
         return None
     array = to_array(groups, "groups", forecast.caller)
     if array.shape != (forecast.n,):
-        raise input_error(
-            "groups",
-            forecast.caller,
-            f"name one cluster per row ({forecast.n})",
-            f"shape {array.shape}",
-            "pass one column",
-        )
+        rule = f"name one cluster per row ({forecast.n})"
+        raise input_error("groups", forecast.caller, rule, f"shape {array.shape}", "pass one column")
     codes = cluster_numbers(array)
     if codes.max() + 1 < fewest:
         raise input_error("groups", forecast.caller, "hold at least two clusters", "one", "leave out {groups}")
@@ -72,21 +67,11 @@ def to_array(value: ArrayLike, argument: str, caller: str) -> Array:
         if nested and not isinstance(array[0], str | bytes):
             array = np.stack([np.asarray(row) for row in array])
     except (ValueError, TypeError, OverflowError) as error:
-        raise input_error(
-            argument,
-            caller,
-            "be a rectangular array",
-            f"{type(value).__name__} ({error})",
-            "give every row the same length",
-        ) from error
+        rule, hint = "be a rectangular array", "give every row the same length"
+        raise input_error(argument, caller, rule, f"{type(value).__name__} ({error})", hint) from error
     if array.ndim == 0:
-        raise input_error(
-            argument,
-            caller,
-            "be an array with one entry per row",
-            f"a single {type(value).__name__}",
-            "pass a list, array, tensor or column",
-        )
+        rule, hint = "be an array with one entry per row", "pass a list, array, tensor or column"
+        raise input_error(argument, caller, rule, f"a single {type(value).__name__}", hint)
     if array.dtype.kind == "V":
         raise input_error(argument, caller, "be one plain array", f"dtype {array.dtype}", "pass one field of it")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -103,9 +88,10 @@ def _unmasked(value: Any, argument: str, caller: str) -> Array:
 
 def _unhidden(rows: Any, argument: str, caller: str) -> None:
     """Refuse masked rows or values inside a list, which NumPy would use as if nothing hid them."""
-    if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, rows))):
+    if any(issubclass(kind, np.ma.MaskedArray | list | tuple) for kind in set(map(type, rows))):
         for row, value in enumerate(rows):
-            if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+            hidden = isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any()
+            if hidden or (isinstance(value, list | tuple) and id(np.ma.masked) in map(id, value)):
                 raise _masked(row, argument, caller)
 
 
@@ -125,11 +111,7 @@ def to_float(array: Array, argument: str, caller: str) -> Array:
         return array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise input_error(
-            argument,
-            caller,
-            "be numeric",
-            f"dtype {array.dtype} ({error})",
-            "drop or convert the non-numeric entries",
+            argument, caller, "be numeric", f"dtype {array.dtype} ({error})", "drop or convert the non-numeric entries"
         ) from error
 
 
@@ -139,13 +121,8 @@ def check_weights(sample_weight: ArrayLike | None, n: int, caller: str) -> Float
         return None
     array = to_array(sample_weight, "sample_weight", caller)
     if array.shape != (n,):
-        raise input_error(
-            "sample_weight",
-            caller,
-            f"have one weight per row, shape ({n},)",
-            f"shape {array.shape}",
-            "pass one number per row",
-        )
+        rule = f"have one weight per row, shape ({n},)"
+        raise input_error("sample_weight", caller, rule, f"shape {array.shape}", "pass one number per row")
     weights = np.asarray(to_float(array, "sample_weight", caller), dtype=np.float64)
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
@@ -171,13 +148,8 @@ def check_classes(classes: ArrayLike | None, n_classes: int, caller: str) -> tup
         raise input_error("classes", caller, "be a list of names", f"shape {listed.shape}", "pass one name per column")
     names = tuple(listed.tolist())
     if len(names) != n_classes:
-        raise input_error(
-            "classes",
-            caller,
-            f"name each of the {n_classes} columns once",
-            f"{len(names)} names",
-            "list the classes in the order of the columns",
-        )
+        hint = "list the classes in the order of the columns"
+        raise input_error("classes", caller, f"name each of the {n_classes} columns once", f"{len(names)} names", hint)
     if len(set(names)) != len(names):
         repeated = next(name for i, name in enumerate(names) if name in names[:i])
         raise input_error("classes", caller, "be distinct", f"{repeated!r} twice", "rename one of them")
@@ -190,21 +162,11 @@ def check_labels(
     """Return class codes 0 … K−1, from indices or (with `classes`) from any labels."""
     array = to_array(y_true, "y_true", caller)
     if array.ndim != 1:
-        raise input_error(
-            "y_true",
-            caller,
-            "be one label per row, shape (n,)",
-            f"shape {array.shape}",
-            "turn one-hot rows into indices with argmax(axis=1)" if array.ndim == 2 else "flatten it yourself",
-        )
+        hint = "turn one-hot rows into indices with argmax(axis=1)" if array.ndim == 2 else "flatten it yourself"
+        raise input_error("y_true", caller, "be one label per row, shape (n,)", f"shape {array.shape}", hint)
     if n is not None and len(array) != n:
-        raise input_error(
-            "y_true",
-            caller,
-            f"be as long as y_proba ({n} rows)",
-            f"{len(array)} rows",
-            "check that both come from the same split",
-        )
+        hint = "check that both come from the same split"
+        raise input_error("y_true", caller, f"be as long as y_proba ({n} rows)", f"{len(array)} rows", hint)
     if classes is not None:
         return _encode(array, classes, caller)
     if array.dtype.kind == "O":
@@ -258,13 +220,9 @@ def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
     if array.shape[0] == 0:
         raise input_error(argument, caller, "hold at least one row", "no rows", "check the filter before this call")
     if array.ndim == 2 and array.shape[1] < 2:
-        raise input_error(
-            argument,
-            caller,
-            "have at least two columns, or be one column (n,) for class 1",
-            f"shape {array.shape}",
-            "pass y_proba[:, 0] if it is the probability of class 1",
-        )
+        rule = "have at least two columns, or be one column (n,) for class 1"
+        hint = "pass y_proba[:, 0] if it is the probability of class 1"
+        raise input_error(argument, caller, rule, f"shape {array.shape}", hint)
     return array
 
 

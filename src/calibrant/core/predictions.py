@@ -234,23 +234,13 @@ class Quantiles:
         levels = check_levels(self.levels, "Quantiles")
         values = check_table(self.values, "values", "Quantiles")
         if values.shape[1] != len(levels):
-            raise input_error(
-                "values",
-                "Quantiles",
-                f"have one column for each of the {len(levels)} levels",
-                f"shape {values.shape}",
-                "pass the quantiles as (n, levels)",
-            )
+            rule = f"have one column for each of the {len(levels)} levels"
+            raise input_error("values", "Quantiles", rule, f"shape {values.shape}", "pass the quantiles as (n, levels)")
         falling = (np.diff(values, axis=1) < 0).any(axis=1)
         if falling.any():
             row = int(np.flatnonzero(falling)[0])
-            raise input_error(
-                "values",
-                "Quantiles",
-                "not decrease along a row",
-                f"crossing quantiles at row {row}",
-                "sort each row (numpy.sort(values, axis=1))",
-            )
+            rule, hint = "not decrease along a row", "sort each row (numpy.sort(values, axis=1))"
+            raise input_error("values", "Quantiles", rule, f"crossing quantiles at row {row}", hint)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "values", values)
 

@@ -83,13 +83,8 @@ class RowEvidence:
         if kind == "frequency" and not self._whole:
             row = first_true(self.weights != np.floor(self.weights))
             got = f"{self.weights[row]} at row {row}"
-            raise input_error(
-                "weight_kind",
-                self.caller,
-                "be 'importance' for weights that are no counts",
-                got,
-                "or round them",
-            )
+            hint = "or round them"
+            raise input_error("weight_kind", self.caller, "be 'importance' for weights that are no counts", got, hint)
         other = copy(self)
         object.__setattr__(other, "weight_kind", kind)
         return other
@@ -104,13 +99,9 @@ class RowEvidence:
             return
         broken = self.weights != np.floor(self.weights)
         row = first_true(broken if broken.any() else self.weights == self.weights.max())
-        raise input_error(
-            "sample_weight",
-            self.caller,
-            f"be whole numbers, because {what} needs counts",
-            f"{self.weights[row]} at row {row}",
-            "weights are frequencies: scale them to counts, or drop them",
-        )
+        rule = f"be whole numbers, because {what} needs counts"
+        hint = "weights are frequencies: scale them to counts, or drop them"
+        raise input_error("sample_weight", self.caller, rule, f"{self.weights[row]} at row {row}", hint)
 
     def value(self, recipe: Recipe) -> float:
         """Return the value of a metric whose parameters are fixed."""

@@ -167,13 +167,8 @@ def check_rows(
             )
         forecast: Prediction = mean
         if forecast.n != len(y):
-            raise input_error(
-                "mean",
-                caller,
-                f"have {len(y)} rows like y_true",
-                f"{forecast.n} rows",
-                "check that both come from the same split",
-            )
+            hint = "check that both come from the same split"
+            raise input_error("mean", caller, f"have {len(y)} rows like y_true", f"{forecast.n} rows", hint)
     else:
         if variance is None:
             raise input_error(

@@ -11,7 +11,8 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.calibrators.application import calibrate, check_applicable, class_order, input_program
-from calibrant.core.inputs import TOLERANCE, check_flag
+from calibrant.core.arguments import check_options
+from calibrant.core.inputs import TOLERANCE
 from calibrant.engines.batches import BATCH_ROWS, _floats, _matrix, first_length, score_reasons
 from calibrant.engines.expressions import EXPRESSIONS, expr, write_program
 from calibrant.engines.private import private
@@ -67,7 +68,7 @@ def apply_frame(
     >>> [round(value, 3) for value in apply_frame(repair, frame).collect().row(0)]
     [7, 0.8, 0.2]
     """
-    check_flag(once, "once", "apply")
+    check_options(apply_frame, locals())
     hidden = private(frame)
     found = find_scores(calibrator, frame, layout or Layout())
     table, names, columns = hidden.table, list(hidden.names.values()), hidden.columns(found)

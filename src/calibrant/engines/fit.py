@@ -28,6 +28,7 @@ from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
+from calibrant.core.arguments import check_options
 from calibrant.core.options import check_type
 from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
 from calibrant.core.tables import Table
@@ -132,13 +133,8 @@ def _pieces(table: Table) -> Pieces:
 
 def _fit_spline(calibrator: SplineCalibration, summary: Summary) -> None:
     if calibrator.interpolation != "linear" or calibrator.target not in ("top-1", "classwise"):
-        raise input_error(
-            "target",
-            "fit_summary",
-            "be top-1 or classwise with linear interpolation",
-            repr(calibrator.target),
-            "fit other ranks on a sample of rows",
-        )
+        rule = "be top-1 or classwise with linear interpolation"
+        raise input_error("target", "fit_summary", rule, repr(calibrator.target), "fit other ranks on a sample of rows")
     view = TopLabel() if calibrator.target == "top-1" else Classwise()
     curves = [fit_curve(_pieces(table), calibrator.n_knots, calibrator.monotone) for table in summary.tables(view)]
     calibrator.thresholds_, calibrator.values_, calibrator.coefficients_ = (list(x) for x in zip(*curves, strict=True))
@@ -238,6 +234,7 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, norm
     >>> round(float(fitted.predict_proba([[0.9, 0.1]])[0, 0]), 3)  # four of five rows are right
     0.8
     """
+    check_options(fit_frame, locals())
     if not isinstance(calibrator, _BY_PASSES):
         views = (TopLabel(), Classwise())
         return fit_summary(calibrator, summarize(frame, layout, views=views, normalize=normalize).whole)
@@ -301,13 +298,9 @@ def _count_zeros(reduce: Any, columns: Columns, share: float) -> int:
 
 def _refuse_zeros(zeros: int) -> None:
     if zeros:
-        raise input_error(
-            "frame",
-            "fit_frame",
-            "hold positive probabilities, because their logarithm is scaled",
-            f"{zeros} rows with an exact 0",
-            "give logits, or floor= a number to the calibrator",
-        )
+        rule = "hold positive probabilities, because their logarithm is scaled"
+        hint = "give logits, or floor= a number to the calibrator"
+        raise input_error("frame", "fit_frame", rule, f"{zeros} rows with an exact 0", hint)
 
 
 def _batch_sums(reduce: Any, space: Space) -> Callable[[float], newton.Sums]:

@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_words
 from calibrant.core.options import listed
 from calibrant.core.tables import PARTS, SLACK, Bins, Table
@@ -119,7 +120,8 @@ def summarize(
     >>> found.whole.n, found.rejected["missing"], round(found.whole.metric("ece"), 2)
     (2, 1, 0.35)
     """
-    tables = [known_frame(part) for part in (frame if isinstance(frame, list) else [frame])]
+    check_options(summarize, locals())
+    tables = [known_frame(part) for part in (frame if isinstance(frame, list) and frame else [frame])]
     named = tuple(check_words(by, "by", "summarize"))
     by = _nested(tables[0], named)
     blocks = [private(_unnested(table, named, by)) for table in tables]
@@ -140,13 +142,8 @@ def summarize(
     rows.refuse_counted(columns, found.whole.n_classes or 0, found.rejected, values)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
-        raise input_error(
-            "frame",
-            "summarize",
-            "hold at least one usable row",
-            f"none ({_listed(found.rejected) or 'no rows at all'})",
-            "check the columns and the filter",
-        )
+        rule, hint = "hold at least one usable row", "check the columns and the filter"
+        raise input_error("frame", "summarize", rule, f"none ({_listed(found.rejected) or 'no rows at all'})", hint)
     return found
 
 
@@ -311,13 +308,8 @@ def _pairs(prepared: rows.FrameRows, view: View, by: tuple[str, ...]) -> Any:
     found = view.select(_Slices(prepared, by))
     if found is not None:
         return found
-    raise input_error(
-        "views",
-        "summarize",
-        "be top-1, class-K, classwise, pooled or entropy on an engine",
-        view.name,
-        "use Summary.update on batches of rows for other ranks",
-    )
+    rule = "be top-1, class-K, classwise, pooled or entropy on an engine"
+    raise input_error("views", "summarize", rule, view.name, "use Summary.update on batches of rows for other ranks")
 
 
 def _aggregate(frame: Any, keys: list[str], weighted: bool, view: View) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_flag, check_forecast, check_n_bins, to_array, to_float
-from calibrant.core.options import check_positive
+from calibrant.core.options import check_scale
 from calibrant.core.results import Record
 from calibrant.core.tables import Bins, Pairs, width_bins
 from calibrant.errors import input_error
@@ -179,7 +179,7 @@ def required_sample_size(
     >>> required_sample_size(0.01, y, p) > 3 * required_sample_size(0.02, y, p)  # four times
     True
     """
-    check_positive(error, "error", "required_sample_size", "for example 0.01")
+    check_scale(error, "error", "required_sample_size", "for example 0.01")
     forecast = check_forecast(y_true, y_proba, caller="required_sample_size", classes=classes, space=space)
     floor = float(
         expected_ece(forecast.n, y_true, y_proba, n_bins=n_bins, space=space, classes=classes, calibrated=True)[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import check_options
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_forecast, check_groups, check_words
@@ -313,6 +314,7 @@ def evaluate_evidence(
     >>> [result.name for result in found.results], found.verdict.found
     (['ece', 'brier'], False)
     """
+    check_options(evaluate_evidence, locals())
     check_share(level, "level", evidence.caller)
     check_share(tolerance, "tolerance", evidence.caller, "0.02")
     check_count(n_resamples, "n_resamples", evidence.caller)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
+from calibrant.core.arguments import check_arguments
 from calibrant.core.text import count
 from calibrant.errors import FileError
 from calibrant.io import names as known
@@ -72,10 +73,13 @@ class Layout:
     #: From the names of the scores to how far they may miss their bounds, where files declare less precise types.
     declared: Callable[[Sequence[str]], float] | None = None
 
+    def __post_init__(self) -> None:
+        check_arguments(type(self).__annotations__, vars(self), "Layout")
+
     @property
     def patterns(self) -> tuple[str, ...]:
         """Names and patterns of the scores, if the caller gave any."""
-        given = (self.proba,) if isinstance(self.proba, str) else tuple(self.proba or ())
+        given = (self.proba,) if isinstance(self.proba, str) else () if self.proba is None else tuple(self.proba)
         return tuple(part.strip() for item in given for part in item.split(",") if part.strip())
 
 

@@ -329,11 +329,13 @@ class Lookup:
         return bool(seen) and min(seen) >= 0 and max(seen) <= 100
 
     def sums_to_one(self, names: Sequence[str], off: float | None = None) -> bool | None:
-        """Whether the rows of columns sum to 1 (or 100), as far as rounding lets them; None where nobody may look."""
+        """Whether the rows of columns sum to 1 (or 100), as far as rounding lets them; None without rows."""
         sums = getattr(self.values, "row_sums", None)
         if sums is None:
             return None
         found = sums(names)
+        if not len(found):
+            return None
         off = 0.005 * len(names) + 1e-6 if off is None else off
         return bool(abs(found - 1).max() <= off or abs(found - 100).max() <= 100 * off)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Floats, Space
-from calibrant.core.inputs import Forecast, check_forecast, check_pairs
+from calibrant.core.inputs import Forecast, check_forecast, check_pairs, to_array
 from calibrant.core.predictions import Quantiles
 from calibrant.core.refusals import bad_rows
 from calibrant.core.rows import check_rows
@@ -242,7 +242,9 @@ class Look:
 
 def _stack_lists(series: Any, source: str) -> Array:
     values = series.to_list()
-    lengths = [-1 if value is None else len(value) for value in values]
+    if not any(isinstance(value, list | tuple) or getattr(value, "ndim", 0) for value in values):
+        return to_array(series.to_numpy(), str(series.name), "read")  # a column of plain objects
+    lengths = [-1 if value is None else len(value) if hasattr(value, "__len__") else 0 for value in values]
     row = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     if row is not None:
         raise FileError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import RNG
+from calibrant.core.arguments import check_options
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import FileError, input_error
@@ -181,6 +182,7 @@ def add_models(
     >>> len(report.models)
     2
     """
+    check_options(add_models, locals())
     check_settings(alpha, tolerance, unit, None, window)
     if unit == "cluster":
         raise input_error("unit", "monitor", "be row or day with {by}", repr(unit), "give every model a store")

@@ -111,13 +111,8 @@ class Store:
         self.settings = self._read_settings(target)
         for name, value in (settings or {}).items():
             if self.settings.get(name) != value:
-                raise input_error(
-                    name,
-                    "monitor",
-                    f"stay {self.settings.get(name)!r}, as this store was made",
-                    repr(value),
-                    "leave it out, or start a new store",
-                )
+                rule = f"stay {self.settings.get(name)!r}, as this store was made"
+                raise input_error(name, "monitor", rule, repr(value), "leave it out, or start a new store")
 
     def _read_settings(self, target: Path) -> dict[str, Any]:
         try:
@@ -175,13 +170,8 @@ class Store:
         if found is None or found.summary().same_rows(summary):
             return found
         if not replace_day:
-            raise input_error(
-                "name",
-                "monitor",
-                "be new",
-                f"{name!r}, which the store holds with other predictions",
-                "give the day its own name with {name}, or {replace} the day",
-            )
+            rule, hint = "be new", "give the day its own name with {name}, or {replace} the day"
+            raise input_error("name", "monitor", rule, f"{name!r}, which the store holds with other predictions", hint)
         return None
 
     def add(

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, Array, ArrayLike, Floats, Space
 from calibrant.core.declare import lookup
-from calibrant.core.inputs import check_forecast, check_words, to_array
+from calibrant.core.inputs import check_forecast, check_words, to_array, to_float
 from calibrant.core.options import check_count
 from calibrant.errors import input_error
 from calibrant.inference.null import null_distribution
@@ -57,7 +57,7 @@ def _list(metrics: Names, measures: Names | None, caller: str) -> list[str]:
 
 
 def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
-    points = to_array(values, argument, caller).astype(np.float64)
+    points = np.asarray(to_float(to_array(values, argument, caller), argument, caller), dtype=np.float64)
     if points.ndim != 1 or not len(points) or not (np.isfinite(points) & (points > 0)).all():
         raise input_error(argument, caller, "be positive numbers", repr(values)[:80], "leave it out")
     return points

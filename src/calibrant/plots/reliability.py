@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
+from calibrant.core.arguments import check_options
 from calibrant.core.curves import isotonic_curve, local_curve, smooth_error
 from calibrant.core.inputs import Forecast, check_n_bins, check_names
 from calibrant.core.options import check_count, check_share
@@ -281,6 +282,7 @@ def plot_reliability(
     (array([0.85]), array([1.]))
     >>> pyplot().close("all")
     """
+    check_options(plot_reliability, locals())
     caller = "plot_reliability"
     check_names(curve, ("bins", "isotonic", "smooth", "local"), "curve", caller)
     check_names(bins, ("width", "mass"), "bins", caller)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import Forecast, check_forecast
 from calibrant.core.results import Decomposition
 from calibrant.core.tables import Pairs
@@ -109,6 +110,7 @@ def upper_bound(
     >>> upper_bound([1, 0], [0.8, 0.4], root=True)
     0.447214
     """
+    check_options(upper_bound, locals())
     forecast = check_forecast(
         y_true, y_proba, caller="upper_bound", sample_weight=sample_weight, classes=classes, space=space
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.inputs import check_forecast, to_array
+from calibrant.core.inputs import check_forecast, to_array, to_float
 from calibrant.core.moments import wilson
 from calibrant.core.options import check_share
 from calibrant.core.results import Record
@@ -90,7 +90,8 @@ def rejection_curve(
     caller = "rejection_curve"
     forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
     check_level(level, caller)
-    grid = THRESHOLDS if thresholds is None else to_array(thresholds, "thresholds", caller).astype(np.float64)
+    given = THRESHOLDS if thresholds is None else to_array(thresholds, "thresholds", caller)
+    grid = np.asarray(to_float(given, "thresholds", caller), dtype=np.float64)
     if grid.ndim != 1 or not np.isfinite(grid).all():
         raise input_error("thresholds", caller, "be a list of finite numbers", repr(thresholds), "leave it out")
     score = forecast_uncertainty(forecast, by, caller)

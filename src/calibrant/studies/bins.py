@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.declare import Recipe
-from calibrant.core.options import check_counts
+from calibrant.core.options import check_count, check_counts
 from calibrant.core.tables import Bins
 from calibrant.estimators import Binned, CalibrationError
 from calibrant.inference.null import null_distribution
@@ -68,7 +68,8 @@ def bins(
     """
     arrays = pack(y_true, y_proba, "bins", space=space, pairs=pairs)
     cells: list[Cell] = [
-        {"bins": number, "resamples": n_resamples} for number in check_counts(numbers, "numbers", "bins")
+        {"bins": number, "resamples": check_count(n_resamples, "n_resamples", "bins", usual="200")}
+        for number in check_counts(numbers, "numbers", "bins")
     ]
     rows = run_study(
         Study("bins", _one_number, tuple(cells), arrays, seed), folder=folder, jobs=jobs, progress=progress

@@ -85,7 +85,7 @@ def estimator_bias(
         As in `run_study`.
     """
     arrays: dict[str, Array] = {}
-    models = list(CASES)
+    models, order = list(CASES), check_count(order, "order", "estimator_bias", 1, "1 or 2")
     if y_proba is not None and y_true is not None:
         forecast = forecast_of(pack(y_true, y_proba, "estimator_bias", space=space, pairs=pairs), "estimator_bias")
         score, hit = forecast.top_score.astype(np.float64), forecast.hit

@@ -180,7 +180,10 @@ def _claim(folder: Path, study: Study) -> Path:
     """Return the folder of this study's cells; another study has another one."""
     plan = json.dumps(study.plan, sort_keys=True)
     cells = folder / f"{study.name}-cells-{hashlib.sha256(plan.encode()).hexdigest()[:12]}"
-    cells.mkdir(parents=True, exist_ok=True)
+    try:
+        cells.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise input_error("folder", study.name, "be a folder", f"the file {folder}", "name another one") from error
     if not (cells / "plan.json").exists():
         write_text(cells / "plan.json", plan)
     return cells

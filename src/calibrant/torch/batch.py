@@ -317,13 +317,6 @@ def check_rate(p: float, caller: str) -> float:
     return float(p)
 
 
-def check_bins(n_bins: int, caller: str) -> int:
-    """Return a whole number of bins of at least 1."""
-    if isinstance(n_bins, bool) or int(n_bins) != n_bins or n_bins < 1:
-        raise input_error("n_bins", caller, "be a whole number of at least 1", repr(n_bins), "15 is the usual choice")
-    return int(n_bins)
-
-
 def smooth_root(square: Tensor, epsilon: float) -> Tensor:
     """Return x/√(x + ε): 0 with a finite slope at 0, and √x up to ε/(2√x) elsewhere."""
     square = square.clamp_min(0)

@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from calibrant.core.inputs import check_n_bins
 from calibrant.errors import input_error
 from calibrant.torch.batch import (
     IGNORE,
     BatchLoss,
     LossBatch,
     check_batch,
-    check_bins,
     check_positive,
     double,
     smooth_root,
@@ -75,7 +75,7 @@ def soft_ece_loss(
     >>> soft_ece_loss(logits, torch.tensor([0, 0, 1, 1])).item()  # 0.9 sure, right half of the time
     0.4
     """
-    check_bins(n_bins, "soft_ece_loss")
+    check_n_bins(n_bins, "soft_ece_loss")
     check_positive(temperature, "temperature", "soft_ece_loss")
     _check_norm(norm, "soft_ece_loss")
     batch = check_batch(
@@ -136,7 +136,7 @@ class SoftECELoss(BatchLoss):
     ) -> None:
         super().__init__(ignore_index, class_weight)
         _check_norm(norm, "SoftECELoss")
-        self.n_bins = check_bins(n_bins, "SoftECELoss")
+        self.n_bins = check_n_bins(n_bins, "SoftECELoss")
         self.temperature = check_positive(temperature, "temperature", "SoftECELoss")
         self.norm: Literal[1, 2] = norm
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, check_batch, check_bins, normalized_entropy, width_bin
+from calibrant.core.inputs import check_n_bins
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, check_batch, normalized_entropy, width_bin
 
 
 def uce_loss(
@@ -67,7 +68,7 @@ def uce_loss(
     >>> uce_loss(logits, torch.tensor([0] * 6 + [1] * 4)).item()
     0.570951
     """
-    check_bins(n_bins, "uce_loss")
+    check_n_bins(n_bins, "uce_loss")
     batch = check_batch(
         logits, target, "uce_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
     )
@@ -124,7 +125,7 @@ class UCELoss(BatchLoss):
         class_weight: Tensor | None = None,
     ) -> None:
         super().__init__(ignore_index, class_weight)
-        self.n_bins = check_bins(n_bins, "UCELoss")
+        self.n_bins = check_n_bins(n_bins, "UCELoss")
         self.per_class = per_class
 
     def of(self, batch: LossBatch) -> Tensor:

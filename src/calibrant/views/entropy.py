@@ -29,7 +29,7 @@ class Entropy(View):
     own_expectation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.by not in (None, "predicted"):
+        if not (self.by is None or (isinstance(self.by, str) and self.by == "predicted")):
             raise input_error("by", "Entropy", "be None or 'predicted'", repr(self.by), "drop it for one group")
 
     def label(self, names: Sequence[Any]) -> str:  # noqa: ARG002 -- of all classes

@@ -15,6 +15,7 @@ import numpy as np
 from calibrant._typing import Array, Floats, Space
 from calibrant.calibrators.application import calibrate, check_applicable, is_regression, softmax_note
 from calibrant.calibrators.reader import load
+from calibrant.core.arguments import check_options
 from calibrant.core.atomic import atomic_path
 from calibrant.core.results import Record
 from calibrant.engines.apply import apply_frame, count_unusable, find_scores
@@ -162,6 +163,7 @@ def apply(
     >>> apply(fitted, [[0.9, 0.1]]).round(2).tolist()
     [[0.8, 0.2]]
     """
+    check_options(apply, locals())
     how = Reading.of("apply", locals(), labels_needed=False)
     fitted = load(calibrator) if is_path(calibrator) else calibrator
     if maps_pairs(fitted):

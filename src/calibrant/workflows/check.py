@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
+from calibrant.core.arguments import check_options
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
-from calibrant.core.options import check_path
+from calibrant.core.options import check_path, listed
 from calibrant.core.pipes import read_bytes
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, significant, table
@@ -133,7 +134,8 @@ def _pairs(given: Given | float, option: str, default: str = "") -> dict[str, fl
     if isinstance(given, Mapping):
         words = [f"{name}={value}" for name, value in given.items()]
     else:
-        words = [str(word) for word in ([given] if isinstance(given, str | float | int) else given)]
+        single = isinstance(given, str | float | int)
+        words = [str(word) for word in ([given] if single else listed(given, option, "check"))]
     return dict(_pair(word if "=" in word or not default else f"{default}={word}", option) for word in words)
 
 
@@ -322,6 +324,7 @@ def check(
     >>> gate.passed, [line.name for line in gate.lines]
     (True, ['brier', 'accuracy'])
     """
+    check_options(check, locals())
     check_names(undecided, UNDECIDED, "undecided", "check")
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues

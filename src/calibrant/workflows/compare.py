@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import check_applicable, declares, is_regression
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_flag
+from calibrant.core.arguments import check_options
 from calibrant.core.weights import WeightKind
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
@@ -109,6 +109,7 @@ def compare(
     >>> round(comparison["brier"].change, 3)
     0.21
     """
+    check_options(compare, locals())
     chosen = measures if metrics is None else metrics
     settings: dict[str, Any] = {
         "metrics": [chosen] if isinstance(chosen, str) else chosen,
@@ -116,7 +117,6 @@ def compare(
         "n_bins": 15 if n_bins is None else n_bins,
         "rng": rng,
     }
-    check_flag(injective, "injective", "compare")
     layout: dict[str, Any] = {"proba": proba, "label": label, "weight": weight, "mean": mean}
     layout |= {"variance": variance, "std": std, "confidence": confidence, "correct": correct}
     how = Reading("compare", normalize=normalize, part=part, input_format=input_format, **layout)
@@ -162,13 +162,8 @@ def _keeps_all(calibrator: Any) -> bool:
 
 def _same_classes(first: Any, second: Any) -> None:
     if first.n_classes != second.n_classes:
-        raise input_error(
-            "after",
-            "compare",
-            f"have the {first.n_classes} classes of before",
-            f"{second.n_classes}",
-            "compare forecasts of the same problem",
-        )
+        rule = f"have the {first.n_classes} classes of before"
+        raise input_error("after", "compare", rule, f"{second.n_classes}", "compare forecasts of the same problem")
 
 
 def _compare_sources(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_words
 from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError
@@ -147,6 +148,7 @@ def evaluate(
     >>> evaluate(pl.DataFrame({"target": y, "score": p}), rng=0)["ece"].value == evaluation["ece"].value
     True
     """
+    check_options(evaluate, locals())
     how = Reading.of("evaluate", locals())
     chosen = measures if metrics is None else metrics
     chosen = chosen if chosen is None or isinstance(chosen, str) else check_words(chosen, "metrics", "evaluate")

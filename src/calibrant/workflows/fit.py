@@ -15,7 +15,8 @@ from calibrant._deprecated import warn_renamed
 from calibrant._typing import ArrayLike, Space
 from calibrant.calibrators import AutoCalibrator, get_calibrator
 from calibrant.calibrators.application import declares
-from calibrant.core.options import check_share
+from calibrant.core.arguments import check_options
+from calibrant.core.options import check_positive, check_share
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, table
 from calibrant.core.weights import WeightKind
@@ -229,6 +230,7 @@ def fit(
     >>> type(done.calibrator).__name__, len(done.cv_results)
     ('TemperatureScaling', 2)
     """
+    check_options(fit, locals())
     how = Reading.of("fit", locals(), default_part="cal")
     wishes: dict[str, Any] = {
         "criterion": criterion,
@@ -239,6 +241,8 @@ def fit(
     }
     if holdout is not None:
         check_share(holdout, "holdout", "fit", "0.3")
+    if max_fit_seconds is not None:
+        check_positive(max_fit_seconds, "max_fit_seconds", "fit", "leave it out")
     stored = load_summaries(y_true) if y_proba is None else None
     if stored is not None:
         if holdout is not None:

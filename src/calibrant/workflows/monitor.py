@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.arguments import check_options
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.inputs import to_array
 from calibrant.errors import InputError, input_error
@@ -109,6 +110,7 @@ def monitor(
     >>> monitor(tempfile.mkdtemp() + "/store", rng.random(500) < p, p, name="Monday").alarm
     False
     """
+    check_options(monitor, locals())
     how = Reading.of("monitor", locals())
     summary, clusters = None, None
     if data is None:

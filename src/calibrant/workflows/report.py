@@ -11,8 +11,8 @@ from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import is_regression
 from calibrant.calibrators.reader import load
-from calibrant.core.inputs import check_flag, check_pairs
-from calibrant.core.options import check_type
+from calibrant.core.arguments import check_options
+from calibrant.core.inputs import check_pairs
 from calibrant.core.weights import WeightKind
 from calibrant.errors import input_error
 from calibrant.inference.verdict import TOLERANCE
@@ -120,12 +120,10 @@ def report(
     >>> page.html.startswith("<!doctype html>")
     True
     """
+    check_options(report, locals())
     if league is not None:
         warn_renamed("report(league=...)", "report(compare_methods=...)")
         compare_methods = league
-    for argument, text in (("title", title), ("source", source), ("command", command)):
-        check_type(text, str | None, argument, "report", "be text", "pass a sentence")
-    check_flag(pairs, "pairs", "report")
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
     about: dict[str, Any] = {

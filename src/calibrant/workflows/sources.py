@@ -13,6 +13,7 @@ import numpy as np
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import Array, Floats, Space
 from calibrant.calibrators.application import calibrate, check_applicable, class_order, is_regression, softmax_note
+from calibrant.core.arguments import check_arguments
 from calibrant.core.declare import lookup
 from calibrant.core.frames import column_names, named_columns
 from calibrant.core.inputs import check_pairs, to_array
@@ -135,6 +136,9 @@ class Reading:
     known_classes: tuple[Any, ...] | None = None
     need: Callable[[Any], Any] | None = None
 
+    def __post_init__(self) -> None:
+        check_arguments(type(self).__annotations__, vars(self), self.caller)
+
     @classmethod
     def of(cls, caller: str, arguments: Mapping[str, Any], **fixed: Any) -> Reading:
         """Return the options of reading among the arguments of a verb, and what the verb fixes itself."""
@@ -184,6 +188,7 @@ def names_of(by: Any, caller: str) -> list[str]:
         return []
     if isinstance(by, Mapping):
         raise left_out("by", caller, "as arrays next to a file or frame", "a mapping", "name columns")
+    check_arguments({"by": "str | Sequence[str]"}, {"by": by}, caller)
     given = [by] if isinstance(by, str) else list(by)
     names = [part.strip() for item in given for part in item.split(",") if part.strip()]
     if given and not names:
