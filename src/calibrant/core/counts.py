@@ -31,6 +31,8 @@ __all__ = ["ClassCounts", "count_law", "family_pvalues"]
 _STEPS = 12
 #: Variance of a count from which on it is taken as continuous, and the smallest tail that rounding leaves.
 _MANY, _ROUNDING = 10_000.0, 1e-12
+#: Values of two counts from which on Fourier transforms are faster.
+_LONG = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,10 @@ def _at_least(expected: float, variance: float, observed: Floats) -> Floats:
     size = expected / share if share >= 1e-9 else np.inf
     fits = (observed > 0) & (observed <= size) & np.isfinite(size)  # unequal coins may pass the size of the binomial
     a, b = np.where(fits, observed, 1.0), np.where(fits, size - observed + 1.0, 1.0)
-    limit = gammainc(np.maximum(observed, 1e-300), expected)
-    return np.asarray(np.where(observed <= 0, 1.0, np.where(fits, betainc(a, b, min(max(share, 0.0), 1.0)), limit)))
+    tail = np.where(observed <= 0, 1.0, betainc(a, b, min(max(share, 0.0), 1.0)))
+    past = (observed > 0) & ~fits
+    tail[past] = gammainc(observed[past], expected)
+    return np.asarray(tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +122,19 @@ class _Law:
 
 def _chances(mean: float, variance: float) -> tuple[float, Floats]:
     """Return the lowest value and the probabilities of a sum of rare coins."""
-    spread = 12.0 * np.sqrt(variance) + 40.0
+    spread = 9.0 * np.sqrt(variance) + 40.0
     lowest = max(float(np.floor(mean - spread)), 0.0)
     steps = np.arange(lowest, np.ceil(mean + spread) + 2.0)
     tails = np.minimum.accumulate(_at_least(mean, variance, steps))
     return lowest, -np.diff(tails, append=0.0)
+
+
+def _convolved(one: Floats, other: Floats) -> Floats:
+    """Return the law of a sum; long ones by Fourier transforms, whose rounding lies below the smallest tail."""
+    size = len(one) + len(other) - 1
+    if size < _LONG:
+        return np.convolve(one, other)
+    return np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(other, size), size)
 
 
 def count_law(expected: float, variance: float, likely: Floats) -> _Law:
@@ -140,7 +152,7 @@ def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     lowest, chances = _chances(*coming)
     if missed > 0:
         least, away = _chances(missed, missed_variance)
-        chances, lowest = np.convolve(chances, away[::-1]), lowest - (least + len(away) - 1)
+        chances, lowest = _convolved(chances, away[::-1]), lowest - (least + len(away) - 1)
     chances = np.maximum(chances, 0.0)
     return _Law(sure + lowest, 1.0, np.cumsum(chances[::-1])[::-1], np.cumsum(chances))
 

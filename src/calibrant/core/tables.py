@@ -26,6 +26,8 @@ FINE = 76_800
 COARSE = 1_200
 #: Steps of the path on which the joint test of the verdict works.
 TEST_STEPS = 1_000
+#: … and of each of many slices.
+SLICE_STEPS = 128
 #: Half an ulp of float32 at 1: how far above an edge still counts as on it.
 SLACK = 2.0**-24
 #: Keys a cell may take: the first and last cell are split by octave, 16 parts each, down to 2⁻⁶⁴.

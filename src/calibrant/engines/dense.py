@@ -1,7 +1,7 @@
-"""Cells of the whole in one pass: a local engine checks and prepares rows, NumPy counts its batches into dense arrays.
+"""Cells of the whole and of slices in one pass: a local engine prepares rows, NumPy counts batches into dense arrays.
 
 A group-by of a hundred thousand cells misses the cache for every row; an array of all cells does not. Only the sums of
-a batch are new memory.
+a batch are new memory, so memory does not grow with the rows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Array, Floats, Ints
 from calibrant.core.cells import dense_index, dense_keys
-from calibrant.core.tables import PARTS, Table
+from calibrant.core.tables import COARSE, PARTS, Table
 from calibrant.engines.batches import _floats, raw_batches
 from calibrant.engines.frame_rows import LABEL, OUTCOME, SCORE, WEIGHT, FrameRows, _p, read_sums
+from calibrant.summary.keys import canonical
 from calibrant.summary.summary import Summary
 from calibrant.views import View
 
-__all__ = ["fill_batches", "is_local"]
+__all__ = ["SliceCells", "fill_batches", "is_local"]
 
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
+#: Bytes of cells that all slices may take together; beyond it the engine groups them.
+MOST_BYTES = 400 << 20
 
 
 @dataclass
@@ -57,24 +60,74 @@ class _Source:
 
 
 class _Cells:
-    """All cells of one group of a view."""
+    """All cells of one group of a view; those of `slots` slices one after the other."""
 
-    def __init__(self, grid: int, weighted: bool) -> None:
+    def __init__(self, grid: int, weighted: bool, slots: int = 1) -> None:
         self.grid = grid
-        self.sums = np.zeros((5 if weighted else 3, grid + 2 * (PARTS - 1)))
+        self.size = grid + 2 * (PARTS - 1)
+        self.counts = np.zeros(slots * self.size, dtype=np.int64)
+        self.sums = np.zeros((4 if weighted else 1, slots * self.size))  # untouched pages take no memory
 
-    def add(self, score: Floats, outcome: Array, weight: Floats | None) -> None:
-        index, size = dense_index(score, self.grid), self.sums.shape[1]
-        one = [score, outcome] if weight is None else [weight * score, weight * outcome, weight, weight * weight]
-        self.sums[0] += np.bincount(index, minlength=size)
-        for row, values in enumerate(one, 1):
-            self.sums[row] += np.bincount(index, values, size)
+    def add(self, score: Floats, outcome: Array, weight: Floats | None, slot: Ints | None = None) -> None:
+        index = dense_index(score, self.grid)
+        hits = outcome.astype(np.int64)
+        one = [score] if weight is None else [weight * score, weight * outcome, weight, weight * weight]
+        if slot is not None:
+            index += slot * self.size
+            np.add.at(self.counts, index, (hits << 32) + 1)
+            for row, values in enumerate(one):
+                np.add.at(self.sums[row], index, values)
+            return
+        self.counts += np.bincount(index, minlength=self.size) + (
+            np.bincount(index[hits > 0], minlength=self.size) << 32
+        )
+        for row, values in enumerate(one):
+            self.sums[row] += np.bincount(index, values, self.size)
 
-    def table(self) -> Table:
-        used = np.flatnonzero(self.sums[0])
-        n, ws, wt, *more = self.sums[:, used]
-        w, w2 = more or (n, n)
+    def table(self, slot: int = 0) -> Table:
+        cells = slice(slot * self.size, (slot + 1) * self.size)
+        used = np.flatnonzero(self.counts[cells])
+        held, sums = self.counts[cells][used], self.sums[:, cells][:, used]
+        n, hits = (held & 0xFFFFFFFF).astype(np.float64), (held >> 32).astype(np.float64)
+        ws, wt, w, w2 = sums if len(sums) > 1 else (sums[0], hits, n, n)
         return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
+
+
+class SliceCells:
+    """The cells of slices on the coarse grid, numbered as their values come."""
+
+    def __init__(self, model: Summary, by: Sequence[str]) -> None:
+        self.model, self.by = model, list(by)
+        self.known: pl.DataFrame | None = None
+        #: Whether all slices had room.
+        self.complete = True
+        self.cells: dict[tuple[View, int], _Cells] = {}
+
+    def slots(self, frame: pl.DataFrame) -> Ints:
+        """Return the number of the slice of each row."""
+        found = frame.unique()
+        joined = found if self.known is None else pl.concat([self.known, found], how="vertical_relaxed")
+        self.known = joined.unique(keep="first", maintain_order=True)
+        numbered = self.known.with_row_index("__slot")
+        joined = frame.join(numbered, on=self.by, how="left", nulls_equal=True, maintain_order="left")
+        return joined["__slot"].to_numpy().astype(np.int64)
+
+    def add(
+        self, view: View, group: int, score: Floats, outcome: Array, weight: Floats | None, slot: Ints, most: int
+    ) -> None:
+        """Count the pairs of a group of a view."""
+        if (view, group) not in self.cells:
+            self.cells[view, group] = _Cells(self.model.grid_of(view), weight is not None, most)
+        self.cells[view, group].add(score, outcome, weight, slot)
+
+    def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
+        """Put the cells into the summaries of the slices."""
+        keys = [] if self.known is None else [tuple(map(canonical, key)) for key in self.known.rows()]
+        for view, group in list(self.cells):
+            held = self.cells.pop((view, group))  # its memory goes as the tables come
+            for slot, key in enumerate(keys):
+                place = self.model.views.index(view)
+                parts.setdefault(key, self.model.empty()).add_cells(place, group, held.table(slot))
 
 
 def is_local(table: Any) -> bool:
@@ -82,19 +135,34 @@ def is_local(table: Any) -> bool:
     return bool(table.implementation.is_polars() or table.implementation.is_duckdb())
 
 
-def fill_batches(prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool) -> set[View]:
-    """Count the cells of these views, and `sums`, in one pass over the rows; return the views that could be."""
+def fill_batches(
+    prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool, slices: SliceCells | None = None
+) -> set[View]:
+    """Count cells of these views and of `slices`, and `sums`, in one pass over the rows; return the views it could.
+
+    The pass ends where there are more slices than their cells have room for.
+    """
     source = _Source(prepared.n_classes)
-    done = [view for view in views if view.select(source)]
+    wanted_views = views if slices is None else slices.model.views
+    done = [view for view in wanted_views if view.select(source)]
     sums = sums and (prepared.weighted or any(prepared.recipes()))
     cells: dict[tuple[View, int], _Cells] = {}
     wanted = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(wanted))
+    by = [] if slices is None else slices.by
+    groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
+    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 16))
     waiting: list[pl.DataFrame] = []
     if sums:
         prepared.sums(())  # asks for its references now: DuckDB gives up a stream when another query begins
-    for raw in raw_batches(prepared.good_top, names, _BATCH) if names else ():
-        batch = {name: _floats(column) for name, column in raw.items()}
+    for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH) if names else ():
+        batch = {name: _floats(raw[name]) for name in names}
+        slot = None
+        if slices is not None:
+            slot = slices.slots(pl.DataFrame({name: raw[name] for name in by}))
+            if slot.max(initial=0) >= most:
+                slices.complete = False
+                return set()
         if sums:
             waiting.append(pl.DataFrame(batch))
             if sum(map(len, waiting)) >= _SUMMED:
@@ -102,12 +170,16 @@ def fill_batches(prepared: FrameRows, summary: Summary, views: Sequence[View], *
         weight = batch.get(WEIGHT)
         if weight is not None and not weight.all():
             batch = {name: column[weight > 0] for name, column in batch.items()}
+            slot = None if slot is None else slot[weight > 0]
         for view in done:
             for number, score, outcome in view.select(_Source(prepared.n_classes, batch)) or ():
                 group = 0 if view.single_group else number
-                if (view, group) not in cells:
-                    cells[view, group] = _Cells(summary.grid_of(view), prepared.weighted)
-                cells[view, group].add(score, outcome, batch.get(WEIGHT))
+                if slices is not None and slot is not None:
+                    slices.add(view, group, score, outcome, batch.get(WEIGHT), slot, most)
+                if view in views:
+                    if (view, group) not in cells:
+                        cells[view, group] = _Cells(summary.grid_of(view), prepared.weighted)
+                    cells[view, group].add(score, outcome, batch.get(WEIGHT))
     if sums:
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
     for (view, group), held in cells.items():

@@ -286,10 +286,11 @@ def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
     by = tuple(options.get("by", ()))
 
     def work(scan: Any, module: Any, layout: Layout) -> Any:
-        sliced = by and hasattr(module, "BLOCK_ROWS")
-        parts = scan.blocks(module.BLOCK_ROWS) if sliced else [scan]
-        frames = [part.open(module, how.master or "local[*]") for part in parts]
-        return summarize(frames if len(frames) > 1 else frames[0], layout, **options)
+        def blocks() -> list[Any]:
+            return [part.open(module, how.master or "local[*]") for part in scan.blocks(module.BLOCK_ROWS)]
+
+        in_blocks = blocks if by and hasattr(module, "BLOCK_ROWS") else None
+        return summarize(scan.open(module, how.master or "local[*]"), layout, blocks=in_blocks, **options)
 
     found, scan = on_files(data, how, work, by=by)
     found.whole.skipped = scan.skipped
