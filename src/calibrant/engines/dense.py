@@ -105,12 +105,15 @@ class SliceCells:
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
-        found = frame.unique()
-        joined = found if self.known is None else pl.concat([self.known, found], how="vertical_relaxed")
-        self.known = joined.unique(keep="first", maintain_order=True)
-        numbered = self.known.with_row_index("__slot")
-        joined = frame.join(numbered, on=self.by, how="left", nulls_equal=True, maintain_order="left")
-        return joined["__slot"].to_numpy().astype(np.int64)
+        if self.known is None:
+            self.known = frame.clear()
+        for _ in range(2):  # values that are new get numbers
+            numbered = self.known.with_row_index("__slot")
+            found = frame.join(numbered, on=self.by, how="left", nulls_equal=True, maintain_order="left")["__slot"]
+            if not found.null_count():
+                break
+            self.known = pl.concat([self.known, frame.filter(found.is_null()).unique()], how="vertical_relaxed")
+        return found.to_numpy().astype(np.int64)
 
     def add(
         self, view: View, group: int, score: Floats, outcome: Array, weight: Floats | None, slot: Ints, most: int
