@@ -434,7 +434,6 @@ def test_cells_and_sums_do_not_depend_on_the_batches(tmp_path, engine, monkeypat
 @pytest.mark.parametrize("weighted", [False, True])
 def test_slices_are_the_same_in_one_pass_and_grouped_by_the_engine(tmp_path, engine, monkeypatch, weighted):
     from calibrant.engines import dense
-    from calibrant.engines import polars as module
 
     frame = bad_rows(3000).with_columns(
         name=pl.when(pl.int_range(3000) % 5 == 0).then(None).otherwise(pl.format("s{}", pl.int_range(3000) % 4)),
@@ -444,7 +443,6 @@ def test_slices_are_the_same_in_one_pass_and_grouped_by_the_engine(tmp_path, eng
     frame[:1100].write_parquet(tmp_path / "a.parquet")
     frame[1100:].write_parquet(tmp_path / "b.parquet")
     monkeypatch.setattr(dense, "_BATCH", 700)
-    monkeypatch.setattr(module, "BLOCK_ROWS", 1000)
     ways = []
     for most in (dense.MOST_BYTES, 1):  # the second has room for no slice
         monkeypatch.setattr(dense, "MOST_BYTES", most)

@@ -31,8 +31,6 @@ __all__ = ["ClassCounts", "count_law", "family_pvalues"]
 _STEPS = 12
 #: Variance of a count from which on it is taken as continuous, and the smallest tail that rounding leaves.
 _MANY, _ROUNDING = 10_000.0, 1e-12
-#: Values of two counts from which on Fourier transforms are faster.
-_LONG = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +127,6 @@ def _chances(mean: float, variance: float) -> tuple[float, Floats]:
     return lowest, -np.diff(tails, append=0.0)
 
 
-def _convolved(one: Floats, other: Floats) -> Floats:
-    """Return the law of a sum; long ones by Fourier transforms, whose rounding lies below the smallest tail."""
-    size = len(one) + len(other) - 1
-    if size < _LONG:
-        return np.convolve(one, other)
-    return np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(other, size), size)
-
-
 def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     """Return the law of what comes unexpectedly less what stays away unexpectedly, and the likely rows more."""
     sure, missed, missed_variance = likely.tolist()
@@ -152,7 +142,11 @@ def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     lowest, chances = _chances(*coming)
     if missed > 0:
         least, away = _chances(missed, missed_variance)
-        chances, lowest = _convolved(chances, away[::-1]), lowest - (least + len(away) - 1)
+        size, lowest = len(chances) + len(away) - 1, lowest - (least + len(away) - 1)
+        if size < 1_000:
+            chances = np.convolve(chances, away[::-1])
+        else:  # Fourier transforms are faster, and round below the smallest tail
+            chances = np.fft.irfft(np.fft.rfft(chances, size) * np.fft.rfft(away[::-1], size), size)
     chances = np.maximum(chances, 0.0)
     return _Law(sure + lowest, 1.0, np.cumsum(chances[::-1])[::-1], np.cumsum(chances))
 

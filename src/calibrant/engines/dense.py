@@ -28,7 +28,7 @@ __all__ = ["SliceCells", "fill_batches", "is_local"]
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
-MOST_BYTES = 400 << 20
+MOST_BYTES = 600 << 20
 
 
 @dataclass
@@ -60,36 +60,28 @@ class _Source:
 
 
 class _Cells:
-    """All cells of one group of a view; those of `slots` slices one after the other."""
+    """All cells of one group of a view, those of `slots` slices one after the other."""
 
     def __init__(self, grid: int, weighted: bool, slots: int = 1) -> None:
-        self.grid = grid
-        self.size = grid + 2 * (PARTS - 1)
-        self.counts = np.zeros(slots * self.size, dtype=np.int64)
-        self.sums = np.zeros((4 if weighted else 1, slots * self.size))  # untouched pages take no memory
+        self.grid, self.size = grid, grid + 2 * (PARTS - 1)
+        self.sums = np.zeros((5 if weighted else 3, slots * self.size))  # pages nobody touches take no memory
 
     def add(self, score: Floats, outcome: Array, weight: Floats | None, slot: Ints | None = None) -> None:
         index = dense_index(score, self.grid)
-        hits = outcome.astype(np.int64)
-        one = [score] if weight is None else [weight * score, weight * outcome, weight, weight * weight]
         if slot is not None:
             index += slot * self.size
-            np.add.at(self.counts, index, (hits << 32) + 1)
-            for row, values in enumerate(one):
-                np.add.at(self.sums[row], index, values)
-            return
-        self.counts += np.bincount(index, minlength=self.size) + (
-            np.bincount(index[hits > 0], minlength=self.size) << 32
-        )
+        one = [1.0, score, outcome] if weight is None else [1.0, weight * score, weight * outcome, weight, weight**2]
         for row, values in enumerate(one):
-            self.sums[row] += np.bincount(index, values, self.size)
+            if slot is not None:
+                np.add.at(self.sums[row], index, values)
+            else:
+                self.sums[row] += np.bincount(index, None if row == 0 else values, self.size)
 
     def table(self, slot: int = 0) -> Table:
-        cells = slice(slot * self.size, (slot + 1) * self.size)
-        used = np.flatnonzero(self.counts[cells])
-        held, sums = self.counts[cells][used], self.sums[:, cells][:, used]
-        n, hits = (held & 0xFFFFFFFF).astype(np.float64), (held >> 32).astype(np.float64)
-        ws, wt, w, w2 = sums if len(sums) > 1 else (sums[0], hits, n, n)
+        cells = self.sums[:, slot * self.size : (slot + 1) * self.size]
+        used = np.flatnonzero(cells[0])
+        n, ws, wt, *more = cells[:, used]
+        w, w2 = more or (n, n)
         return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
 
 
@@ -99,8 +91,6 @@ class SliceCells:
     def __init__(self, model: Summary, by: Sequence[str]) -> None:
         self.model, self.by = model, list(by)
         self.known: pl.DataFrame | None = None
-        #: Whether all slices had room.
-        self.complete = True
         self.cells: dict[tuple[View, int], _Cells] = {}
 
     def slots(self, frame: pl.DataFrame) -> Ints:
@@ -114,14 +104,6 @@ class SliceCells:
                 break
             self.known = pl.concat([self.known, frame.filter(found.is_null()).unique()], how="vertical_relaxed")
         return found.to_numpy().astype(np.int64)
-
-    def add(
-        self, view: View, group: int, score: Floats, outcome: Array, weight: Floats | None, slot: Ints, most: int
-    ) -> None:
-        """Count the pairs of a group of a view."""
-        if (view, group) not in self.cells:
-            self.cells[view, group] = _Cells(self.model.grid_of(view), weight is not None, most)
-        self.cells[view, group].add(score, outcome, weight, slot)
 
     def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
         """Put the cells into the summaries of the slices."""
@@ -146,26 +128,22 @@ def fill_batches(
     The pass ends where there are more slices than their cells have room for.
     """
     source = _Source(prepared.n_classes)
-    wanted_views = views if slices is None else slices.model.views
-    done = [view for view in wanted_views if view.select(source)]
+    done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
     sums = sums and (prepared.weighted or any(prepared.recipes()))
     cells: dict[tuple[View, int], _Cells] = {}
     wanted = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(wanted))
     by = [] if slices is None else slices.by
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
-    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 16))
+    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 24))
     waiting: list[pl.DataFrame] = []
     if sums:
         prepared.sums(())  # asks for its references now: DuckDB gives up a stream when another query begins
     for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH) if names else ():
         batch = {name: _floats(raw[name]) for name in names}
-        slot = None
-        if slices is not None:
-            slot = slices.slots(pl.DataFrame({name: raw[name] for name in by}))
-            if slot.max(initial=0) >= most:
-                slices.complete = False
-                return set()
+        slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in by}))
+        if slot is not None and slot.max(initial=0) >= most:
+            return set()
         if sums:
             waiting.append(pl.DataFrame(batch))
             if sum(map(len, waiting)) >= _SUMMED:
@@ -177,16 +155,16 @@ def fill_batches(
         for view in done:
             for number, score, outcome in view.select(_Source(prepared.n_classes, batch)) or ():
                 group = 0 if view.single_group else number
-                if slices is not None and slot is not None:
-                    slices.add(view, group, score, outcome, batch.get(WEIGHT), slot, most)
-                if view in views:
-                    if (view, group) not in cells:
-                        cells[view, group] = _Cells(summary.grid_of(view), prepared.weighted)
-                    cells[view, group].add(score, outcome, batch.get(WEIGHT))
+                kept = [] if view not in views else [(cells, summary, 1, None)]
+                kept += [] if slices is None else [(slices.cells, slices.model, most, slot)]
+                for held, model, room, places in kept:
+                    if (view, group) not in held:
+                        held[view, group] = _Cells(model.grid_of(view), prepared.weighted, room)
+                    held[view, group].add(score, outcome, batch.get(WEIGHT), places)
     if sums:
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
-    for (view, group), held in cells.items():
-        summary.add_cells(summary.views.index(view), group, held.table())
+    for (view, group), counted in cells.items():
+        summary.add_cells(summary.views.index(view), group, counted.table())
     return set(done)
 
 

@@ -22,7 +22,7 @@ from calibrant.core.tables import PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
 from calibrant.engines.dense import SliceCells, fill_batches, is_local
-from calibrant.engines.private import Private, known_frame, private
+from calibrant.engines.private import known_frame, private
 from calibrant.errors import InputError, input_error
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
@@ -81,7 +81,6 @@ def summarize(
     normalize: bool = False,
     n_classes: int | None = None,
     need: Callable[[Summary], Need] | None = None,
-    blocks: Callable[[], list[Any]] | None = None,
 ) -> Slices:
     """Summarize a frame, lazy frame or relation of any engine Narwhals knows.
 
@@ -106,8 +105,6 @@ def summarize(
     need : callable, optional
         From an empty summary to the views and the names of the scores that are kept; default: all. Queries whose
         results nobody reads are not run.
-    blocks : callable, optional
-        Gives the same rows as a list of frames, asked for where slices are too many to be counted in one pass.
 
     Returns
     -------
@@ -122,15 +119,11 @@ def summarize(
     >>> found.whole.n, found.rejected["missing"], round(found.whole.metric("ece"), 2)
     (2, 1, 0.35)
     """
+    tables = [known_frame(part) for part in (frame if isinstance(frame, list) else [frame])]
     named = tuple(check_words(by, "by", "summarize"))
-
-    def hidden(frames: Any) -> tuple[list[str], list[Private]]:
-        tables = [known_frame(part) for part in (frames if isinstance(frames, list) else [frames])]
-        plain = _nested(tables[0], named)
-        return plain, [private(_unnested(table, named, plain)) for table in tables]
-
-    by, held = hidden(frame)
-    columns = find_columns(held[0].schema, layout or Layout(), by, values=rows.label_values(*held))
+    by = _nested(tables[0], named)
+    blocks = [private(_unnested(table, named, by)) for table in tables]
+    columns = find_columns(blocks[0].schema, layout or Layout(), by, values=rows.label_values(*blocks))
     kept = None if views is None else tuple(listed(views, "views", "summarize"))
     options: dict[str, Any] = {
         "views": kept,
@@ -140,16 +133,8 @@ def summarize(
     if columns.kind != "list":
         options["need"] = need
     if columns.kind == "list":
-        options["n_classes"] = n_classes or first_length(held[0].table, held[0].columns(columns))
-
-    def added(**more: Any) -> Slices:
-        return reduce(add, (_summarize_block(one.table, one.columns(columns), options | more) for one in held))
-
-    try:
-        found = added()
-    except _RoomError:
-        held = held if blocks is None else hidden(blocks())[1]
-        found = added(dense=False)
+        options["n_classes"] = n_classes or first_length(blocks[0].table, blocks[0].columns(columns))
+    found = reduce(add, (_summarize_block(block.table, block.columns(columns), options) for block in blocks))
     found = replace(found, by=named)
     check_rejected(found.rejected, strict)
     if not found.whole.n:
@@ -206,10 +191,6 @@ def _listed(rejected: dict[str, int]) -> str:
     return ", ".join(f"{count} rows {reason}" for reason, count in rejected.items() if count)
 
 
-class _RoomError(Exception):
-    """More slices than the cells of one pass have room for."""
-
-
 def _summarize_columns(
     table: Any,
     columns: Columns,
@@ -218,7 +199,6 @@ def _summarize_columns(
     n_bins: Iterable[int],
     normalize: bool,
     need: Callable[[Summary], Need] | None = None,
-    dense: bool = True,
 ) -> Slices:
     pairs = columns.kind == "pairs"
     shape: dict[str, Any] = {
@@ -240,15 +220,13 @@ def _summarize_columns(
     known = {view for view in whole.views if by and model.grid_of(view) == whole.grid_of(view)}  # slices add up
     rest = [view for view in whole.views if view not in known]
     summed = bool(by) or table.implementation.is_duckdb()  # whose own sums of many steps take twice as long
-    slices = SliceCells(model, by) if by and dense and is_local(table) else None
+    slices = SliceCells(model, by) if by and is_local(table) else None
     filled: set[View] = set()
     if is_local(table):
         filled = fill_batches(prepared, whole, rest, sums=not by and summed, slices=slices)
-    if slices is not None:
-        if not slices.complete:
-            raise _RoomError
+    if slices is not None and filled:
         slices.read(parts)
-    queries = list(_queries(prepared, model, by, set() if slices is None else filled)) if by else []
+    queries = list(_queries(prepared, model, by, filled)) if by else []
     mine = len(queries)
     queries += _queries(prepared, whole, (), filled | known, sums=not summed, bins=not by)
 
@@ -378,17 +356,11 @@ def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], di
     if not by:
         yield (), arrays
         return
-    keys = result.select(*by)
-    if keys.implementation.is_polars() or keys.implementation.is_pyarrow():
-        found = keys.to_polars().with_row_index("__row").group_by(by, maintain_order=True).agg("__row").rows()
-        places = [(key, rows_of) for *key, rows_of in found]
-    else:
-        seen: dict[Any, list[int]] = {}
-        for row, key in enumerate(keys.rows()):
-            seen.setdefault(tuple(map(canonical, key)), []).append(row)
-        places = [(list(key), rows_of) for key, rows_of in seen.items()]
-    for key, rows_of in places:  # NULL and NaN are one key, and come one after the other
-        yield tuple(map(canonical, key)), {name: array[rows_of] for name, array in arrays.items()}
+    places: dict[Any, list[int]] = {}
+    for row, key in enumerate(result.select(*by).rows()):  # NULL and NaN are one key
+        places.setdefault(tuple(map(canonical, key)), []).append(row)
+    for key, rows_of in places.items():
+        yield key, {name: array[rows_of] for name, array in arrays.items()}
 
 
 def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Table:

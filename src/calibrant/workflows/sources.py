@@ -286,11 +286,7 @@ def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
     by = tuple(options.get("by", ()))
 
     def work(scan: Any, module: Any, layout: Layout) -> Any:
-        def blocks() -> list[Any]:
-            return [part.open(module, how.master or "local[*]") for part in scan.blocks(module.BLOCK_ROWS)]
-
-        in_blocks = blocks if by and hasattr(module, "BLOCK_ROWS") else None
-        return summarize(scan.open(module, how.master or "local[*]"), layout, blocks=in_blocks, **options)
+        return summarize(scan.open(module, how.master or "local[*]"), layout, **options)
 
     found, scan = on_files(data, how, work, by=by)
     found.whole.skipped = scan.skipped
