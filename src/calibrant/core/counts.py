@@ -93,7 +93,7 @@ def _at_least(expected: float, variance: float, observed: Floats) -> Floats:
     tail = np.where(observed <= 0, 1.0, betainc(a, b, min(max(share, 0.0), 1.0)))
     past = (observed > 0) & ~fits
     tail[past] = gammainc(observed[past], expected)
-    return np.asarray(tail)
+    return tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,8 @@ def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     if missed > 0:
         least, away = _chances(missed, missed_variance)
         size, lowest = len(chances) + len(away) - 1, lowest - (least + len(away) - 1)
-        if size < 1_000:
-            chances = np.convolve(chances, away[::-1])
-        else:  # Fourier transforms are faster, and round below the smallest tail
-            chances = np.fft.irfft(np.fft.rfft(chances, size) * np.fft.rfft(away[::-1], size), size)
+        product = np.fft.rfft(chances, size) * np.fft.rfft(away[::-1], size)  # fast, and rounds below the smallest tail
+        chances = np.convolve(chances, away[::-1]) if size < 1_000 else np.fft.irfft(product, size)
     chances = np.maximum(chances, 0.0)
     return _Law(sure + lowest, 1.0, np.cumsum(chances[::-1])[::-1], np.cumsum(chances))
 

@@ -208,15 +208,13 @@ def draw_outcomes(table: Table, size: int, rng: np.random.Generator) -> Floats:
 class SharedOrder:
     """Draws of many tables at a small part of the price of `draw_outcomes`, with the same law for each.
 
-    How often each count comes among all draws of a table row is multinomial, and costs a few numbers; which draw gets
-    which count is a random order of every row that all tables share. Tables are therefore independent only once the
-    caller shuffles what it makes of the draws of each.
+    How often each count comes is multinomial; which draw gets it is a random order that all tables share. They are
+    independent once the caller shuffles what it makes of the draws of each.
     """
 
     def __init__(self, rows: int, size: int, rng: np.random.Generator) -> None:
         self.size = size
-        orders = rng.permuted(np.tile(np.arange(size), (rows, 1)), axis=1)
-        self.places = orders + np.arange(rows)[:, None] * size
+        self.places = rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
 
     def draw(self, table: Table, rng: np.random.Generator) -> Floats:
         """Draw Σw·t of every table row, shape (size, rows)."""
@@ -228,10 +226,9 @@ class SharedOrder:
         if 2 * width > self.size:  # so many counts to choose from that single draws are cheaper
             return draw_outcomes(table, self.size, rng)
         values = low[:, None] + np.arange(width)
-        with np.errstate(divide="ignore"):  # no more events than rows
-            odds = np.log(np.maximum(count[:, None] - values[:, :-1], 0.0) / (values[:, :-1] + 1.0))
-        odds += np.log(p / (1.0 - p))[:, None]
-        chance = np.concatenate([np.zeros((len(p), 1)), np.cumsum(odds, axis=1)], axis=1)
+        chance = np.zeros(values.shape)
+        odds = np.maximum(count[:, None] - values[:, :-1], 1e-300) / (values[:, :-1] + 1.0)  # no more events than rows
+        np.cumsum(np.log(odds) + np.log(p / (1.0 - p))[:, None], axis=1, out=chance[:, 1:])
         np.exp(chance - chance.max(axis=1, keepdims=True), out=chance)
         chance /= chance.sum(axis=1, keepdims=True)
         ordered = np.repeat(values.ravel(), rng.multinomial(self.size, chance).ravel())

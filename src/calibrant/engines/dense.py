@@ -85,34 +85,34 @@ class _Cells:
         return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
 
 
+@dataclass
 class SliceCells:
     """The cells of slices on the coarse grid, numbered as their values come."""
 
-    def __init__(self, model: Summary, by: Sequence[str]) -> None:
-        self.model, self.by = model, list(by)
-        self.known: pl.DataFrame | None = None
-        self.cells: dict[tuple[View, int], _Cells] = {}
+    model: Summary
+    by: tuple[str, ...]
+    known: pl.DataFrame = field(default_factory=pl.DataFrame)
+    cells: dict[tuple[View, int], _Cells] = field(default_factory=dict)
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
-        if self.known is None:
-            self.known = frame.clear()
         for _ in range(2):  # values that are new get numbers
-            numbered = self.known.with_row_index("__slot")
-            found = frame.join(numbered, on=self.by, how="left", nulls_equal=True, maintain_order="left")["__slot"]
+            numbered = (self.known if self.known.width else frame.clear()).with_row_index("__slot")
+            found = frame.join(numbered, on=list(self.by), how="left", nulls_equal=True, maintain_order="left")[
+                "__slot"
+            ]
             if not found.null_count():
                 break
-            self.known = pl.concat([self.known, frame.filter(found.is_null()).unique()], how="vertical_relaxed")
+            self.known = numbered.drop("__slot").vstack(frame.filter(found.is_null()).unique())
         return found.to_numpy().astype(np.int64)
 
     def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
         """Put the cells into the summaries of the slices."""
-        keys = [] if self.known is None else [tuple(map(canonical, key)) for key in self.known.rows()]
         for view, group in list(self.cells):
             held = self.cells.pop((view, group))  # its memory goes as the tables come
-            for slot, key in enumerate(keys):
-                place = self.model.views.index(view)
-                parts.setdefault(key, self.model.empty()).add_cells(place, group, held.table(slot))
+            for slot, key in enumerate(self.known.rows()):
+                part = parts.setdefault(tuple(map(canonical, key)), self.model.empty())
+                part.add_cells(self.model.views.index(view), group, held.table(slot))
 
 
 def is_local(table: Any) -> bool:
@@ -133,7 +133,7 @@ def fill_batches(
     cells: dict[tuple[View, int], _Cells] = {}
     wanted = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(wanted))
-    by = [] if slices is None else slices.by
+    by = () if slices is None else slices.by
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
     most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 24))
     waiting: list[pl.DataFrame] = []

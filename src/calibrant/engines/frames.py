@@ -221,9 +221,7 @@ def _summarize_columns(
     rest = [view for view in whole.views if view not in known]
     summed = bool(by) or table.implementation.is_duckdb()  # whose own sums of many steps take twice as long
     slices = SliceCells(model, by) if by and is_local(table) else None
-    filled: set[View] = set()
-    if is_local(table):
-        filled = fill_batches(prepared, whole, rest, sums=not by and summed, slices=slices)
+    filled = fill_batches(prepared, whole, rest, sums=not by and summed, slices=slices) if is_local(table) else set()
     if slices is not None and filled:
         slices.read(parts)
     queries = list(_queries(prepared, model, by, filled)) if by else []

@@ -228,33 +228,30 @@ def slice_tests(
     """Return the joint test of every slice by its judged view, on the coarse grid of cells.
 
     The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. A
-    cluster that reaches into several slices has one sign in all of them. More than fifty slices are tested on fewer
-    steps each, and share the order of their draws.
+    cluster that reaches into several slices has one sign in all of them. More than fifty slices share the order of
+    their draws, on fewer steps.
     """
     generator = check_rng(rng, "evaluate")
     if n_resamples < 1:
         return [None] * len(parts)
     shared = None if groups is None else _shared_signs(groups, n_resamples, generator)
-    many = len(parts) > DETAILED
-    order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many and shared is None else None
+    many = len(parts) > DETAILED and shared is None
+    order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
 
     def run(job: tuple[int, Any, np.random.Generator]) -> JointTest | None:
         i, part, own = job
         view = judged(part)
+        table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
         clusters = part.own_clusters() if shared is None else shared[i][0]
-        if clusters is None and order is not None and part.counts:
-            table = evened(part.coarse_table(view), SLICE_STEPS)
-            found = joint_of(table, order.draw(table, own) - table.we)
-            shuffled = own.permutation(found.scores[1:])  # orders are shared, slices are independent
-            return replace(found, scores=np.concatenate([found.scores[:1], shuffled]))
-        table = evened(part.coarse_table(view), TEST_STEPS)
-        if clusters is None:
-            return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we) if part.counts else None
-        if few_clusters(clusters):
+        if few_clusters(clusters) or (clusters is None and not part.counts):
             return None
-        given = None if shared is None else shared[i][1].astype(np.float64)
-        drawn = TableSigns(table, part.pairs_of(view), clusters)
-        return clustered_joint(table, drawn, n_resamples, own, given)
+        if clusters is not None:
+            given = None if shared is None else shared[i][1].astype(np.float64)
+            return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
+        if order is None:
+            return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
+        found = joint_of(table, order.draw(table, own) - table.we)
+        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
     jobs = zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True)
     return list(map_chunks(run, jobs) if many else map(run, jobs))
