@@ -213,13 +213,11 @@ class SharedOrder:
     """
 
     def __init__(self, rows: int, size: int, rng: np.random.Generator) -> None:
-        self.size = size
-        self.places = rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
+        self.size, self.places = size, rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
 
     def draw(self, table: Table, rng: np.random.Generator) -> Floats:
         """Draw Σw·t of every table row, shape (size, rows)."""
-        count = np.rint(table.w)
-        p = np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)
+        count, p = np.rint(table.w), np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)
         reach = 7.0 * np.sqrt(count * p * (1.0 - p)) + 8.0
         low, high = np.maximum(np.floor(count * p - reach), 0.0), np.minimum(np.ceil(count * p + reach), count)
         width = int((high - low).max()) + 1

@@ -1,7 +1,6 @@
 """Cells of the whole and of slices in one pass: a local engine prepares rows, NumPy counts batches into dense arrays.
 
-A group-by of a hundred thousand cells misses the cache for every row; an array of all cells does not. Only the sums of
-a batch are new memory, so memory does not grow with the rows.
+A group-by of a hundred thousand cells misses the cache for every row and grows; an array of all cells does not.
 """
 
 from __future__ import annotations
@@ -98,9 +97,8 @@ class SliceCells:
         """Return the number of the slice of each row."""
         for _ in range(2):  # values that are new get numbers
             numbered = (self.known if self.known.width else frame.clear()).with_row_index("__slot")
-            found = frame.join(numbered, on=list(self.by), how="left", nulls_equal=True, maintain_order="left")[
-                "__slot"
-            ]
+            joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
+            found = joined["__slot"]
             if not found.null_count():
                 break
             self.known = numbered.drop("__slot").vstack(frame.filter(found.is_null()).unique())
@@ -131,17 +129,16 @@ def fill_batches(
     done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
     sums = sums and (prepared.weighted or any(prepared.recipes()))
     cells: dict[tuple[View, int], _Cells] = {}
-    wanted = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
-    names = list(dict.fromkeys(wanted))
-    by = () if slices is None else slices.by
+    names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
+    names = list(dict.fromkeys(names))
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
     most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 24))
     waiting: list[pl.DataFrame] = []
     if sums:
         prepared.sums(())  # asks for its references now: DuckDB gives up a stream when another query begins
-    for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH) if names else ():
+    for raw in raw_batches(prepared.good_top, [*names, *(slices.by if slices else ())], _BATCH) if names else ():
         batch = {name: _floats(raw[name]) for name in names}
-        slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in by}))
+        slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in slices.by}))
         if slot is not None and slot.max(initial=0) >= most:
             return set()
         if sums:

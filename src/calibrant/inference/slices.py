@@ -227,9 +227,8 @@ def slice_tests(
 ) -> list[JointTest | None]:
     """Return the joint test of every slice by its judged view, on the coarse grid of cells.
 
-    The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. A
-    cluster that reaches into several slices has one sign in all of them. More than fifty slices share the order of
-    their draws, on fewer steps.
+    The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. Many
+    slices share the order of their draws; a cluster that reaches into several has one sign in all of them.
     """
     generator = check_rng(rng, "evaluate")
     if n_resamples < 1:
@@ -248,10 +247,9 @@ def slice_tests(
         if clusters is not None:
             given = None if shared is None else shared[i][1].astype(np.float64)
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
-        if order is None:
-            return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
-        found = joint_of(table, order.draw(table, own) - table.we)
-        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
+        drawn = draw_outcomes(table, n_resamples, own) if order is None else order.draw(table, own)
+        found = joint_of(table, drawn - table.we)
+        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:]))) if many else found
 
     jobs = zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True)
     return list(map_chunks(run, jobs) if many else map(run, jobs))

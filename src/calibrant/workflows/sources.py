@@ -285,10 +285,9 @@ def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
         return _checked(summarize(data, how.layout, **options), how)
     by = tuple(options.get("by", ()))
 
-    def work(scan: Any, module: Any, layout: Layout) -> Any:
-        return summarize(scan.open(module, how.master or "local[*]"), layout, **options)
-
-    found, scan = on_files(data, how, work, by=by)
+    found, scan = on_files(
+        data, how, lambda s, m, layout: summarize(s.open(m, how.master or "local[*]"), layout, **options), by=by
+    )
     found.whole.skipped = scan.skipped
     return _checked(found, how)
 
