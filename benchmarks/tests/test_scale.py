@@ -9,10 +9,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from calibrant.errors import CalibrantError
 from calibrant.summary.summary import Summary
 from calibrant_benchmarks import scale
+from calibrant_benchmarks.command import command
 from calibrant_benchmarks.scale import (
     GROWING,
     LARGE,
@@ -103,6 +105,25 @@ def test_children_count_in_time_and_memory():
         assert _cpu_seconds() > before + 0.9
     finally:
         child.communicate(b"\n")
+
+
+def test_files_go_to_a_temporary_folder_that_is_removed(tmp_path, monkeypatch):
+    seen = []
+
+    def run_scale(folder, **_):
+        seen.append(Path(folder))
+        assert seen[-1].is_dir()
+        return ScaleReport((ScaleRun("evaluate, Polars", 1000, 1.0, 1.0, 1.0),), ())
+
+    monkeypatch.setattr(scale, "run_scale", run_scale)
+    page = tmp_path / "scale.md"
+    for more in ([], ["--scratch", str(tmp_path)]):
+        done = CliRunner().invoke(command, ["--scale", "--rows", "1000", "-o", str(page), *more])
+        assert done.exit_code == 0, done.output
+    assert not seen[0].exists()
+    assert seen[1] == tmp_path
+    assert "polars" in page.read_text()
+    assert "| evaluate, Polars | 1,000 |" in page.read_text()
 
 
 def test_a_task_that_fails_says_why(tmp_path):

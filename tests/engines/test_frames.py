@@ -102,17 +102,12 @@ def test_infinite_log_score_and_rank_scores(make_frame):
         assert found.measure(name) == pytest.approx(expected.measure(name), abs=1e-12)
 
 
-def test_blocks_of_files_add_up(tmp_path, monkeypatch):
-    from calibrant.engines import polars
-    from calibrant.engines.scans import read_scan
-
-    monkeypatch.setattr(polars, "BLOCK_ROWS", 100)
+def test_files_add_up_to_slices(tmp_path):
     columns = hostile_predictions(900)
     frame = pl.DataFrame(columns)
     frame[:700].write_parquet(tmp_path / "a.parquet")
     frame[700:760].write_parquet(tmp_path / "b.parquet")
     frame[760:].write_parquet(tmp_path / "c.parquet")
-    assert len(list(read_scan(tmp_path).blocks(100))) == 10
     found = evaluate_paths(tmp_path, by=["day"])
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
     assert_same(Summary(3).update(columns["label"], p, sample_weight=columns["weight"]), found.whole)

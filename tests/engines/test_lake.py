@@ -430,6 +430,34 @@ def test_cells_and_sums_do_not_depend_on_the_batches(tmp_path, engine, monkeypat
             assert sum(part.rejected["missing"] for part in found.parts.values()) == 6000 - len(good)
 
 
+@pytest.mark.parametrize("engine", LOCAL, indirect=True)  # Spark groups slices itself
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slices_are_the_same_in_one_pass_and_grouped_by_the_engine(tmp_path, engine, monkeypatch, weighted):
+    from calibrant.engines import dense
+
+    frame = bad_rows(3000).with_columns(
+        name=pl.when(pl.int_range(3000) % 5 == 0).then(None).otherwise(pl.format("s{}", pl.int_range(3000) % 4)),
+        level=pl.when(pl.int_range(3000) % 3 == 0).then(float("nan")).otherwise(0.5),
+        **({"weight": pl.int_range(3000) % 3} if weighted else {}),
+    )
+    frame[:1100].write_parquet(tmp_path / "a.parquet")
+    frame[1100:].write_parquet(tmp_path / "b.parquet")
+    monkeypatch.setattr(dense, "_BATCH", 700)
+    ways = []
+    for most in (dense.MOST_BYTES, 1):  # the second has room for no slice
+        monkeypatch.setattr(dense, "MOST_BYTES", most)
+        how = Reading("evaluate", engine=engine)
+        ways.append(summarize_data(str(tmp_path), how, by=["name", "level"]))
+    one, other = ways
+    assert one.whole.same_rows(other.whole)
+    assert set(one.parts) == set(other.parts)
+    assert len(one.parts) == 10
+    for key, part in one.parts.items():
+        assert part.same_rows(other.parts[key])
+        for name, sums in other.parts[key].sums.items():
+            np.testing.assert_allclose(part.sums[name], sums, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
 @pytest.mark.parametrize("engine", LOCAL, indirect=True)  # Spark counts by queries: the next test
 @pytest.mark.parametrize(
     ("metrics", "n_resamples", "views", "scores"),

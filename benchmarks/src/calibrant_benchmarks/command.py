@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +49,12 @@ from calibrant.core.atomic import write_text
     help="Seconds after which an entrant of a race takes no further turn: the way to bound the whole run.",
 )
 @click.option("--growth", is_flag=True, help="Instead: time per number as rows and classes grow.")
-@click.option("--scale", is_flag=True, help="Run the engines on a large file instead (needs --scratch).")
-@click.option("--scratch", type=click.Path(file_okay=False), help="Folder for the files of --scale; they are kept.")
+@click.option("--scale", is_flag=True, help="Run the engines on a large file instead.")
+@click.option(
+    "--scratch",
+    type=click.Path(file_okay=False),
+    help="Folder for the files of --scale (about 50 bytes a row), which are kept; default: a temporary one.",
+)
 @click.option("--rows", type=click.IntRange(1000), default=50_000_000, show_default=True, help="Rows of --scale.")
 @click.option("--spark", is_flag=True, help="With --scale: also Spark, on a tenth of the rows.")
 @click.option("--league", is_flag=True, help="Instead: the automatic repair against a hindsight oracle on real sets.")
@@ -99,11 +105,13 @@ def command(
             write_text(output, page)
 
     if scale:
-        if scratch is None:
-            raise click.UsageError("--scale needs --scratch FOLDER for its files (about 25 bytes a row).")
         from calibrant_benchmarks.scale import run_scale
 
-        report = run_scale(scratch, rows=rows, rounds=1 if quick else 3, spark=spark, progress=tell)
+        place: AbstractContextManager[str] = (
+            nullcontext(scratch) if scratch else tempfile.TemporaryDirectory(prefix="calibrant-scale-")
+        )
+        with place as folder:
+            report = run_scale(folder, rows=rows, rounds=1 if quick else 3, spark=spark, progress=tell)
     elif growth:
         from calibrant_benchmarks.growth import run_growth
 

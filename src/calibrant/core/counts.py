@@ -91,8 +91,10 @@ def _at_least(expected: float, variance: float, observed: Floats) -> Floats:
     size = expected / share if share >= 1e-9 else np.inf
     fits = (observed > 0) & (observed <= size) & np.isfinite(size)  # unequal coins may pass the size of the binomial
     a, b = np.where(fits, observed, 1.0), np.where(fits, size - observed + 1.0, 1.0)
-    limit = gammainc(np.maximum(observed, 1e-300), expected)
-    return np.asarray(np.where(observed <= 0, 1.0, np.where(fits, betainc(a, b, min(max(share, 0.0), 1.0)), limit)))
+    tail = np.where(observed <= 0, 1.0, betainc(a, b, min(max(share, 0.0), 1.0)))
+    past = (observed > 0) & ~fits
+    tail[past] = gammainc(observed[past], expected)
+    return tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class _Law:
 
 def _chances(mean: float, variance: float) -> tuple[float, Floats]:
     """Return the lowest value and the probabilities of a sum of rare coins."""
-    spread = 12.0 * np.sqrt(variance) + 40.0
+    spread = 9.0 * np.sqrt(variance) + 40.0
     lowest = max(float(np.floor(mean - spread)), 0.0)
     steps = np.arange(lowest, np.ceil(mean + spread) + 2.0)
     tails = np.minimum.accumulate(_at_least(mean, variance, steps))
@@ -141,7 +143,9 @@ def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     lowest, chances = _chances(*coming)
     if missed > 0:
         least, away = _chances(missed, missed_variance)
-        chances, lowest = np.convolve(chances, away[::-1]), lowest - (least + len(away) - 1)
+        size, lowest = len(chances) + len(away) - 1, lowest - (least + len(away) - 1)
+        product = np.fft.rfft(chances, size) * np.fft.rfft(away[::-1], size)  # fast, and rounds below the smallest tail
+        chances = np.convolve(chances, away[::-1]) if size < 1_000 else np.fft.irfft(product, size)
     chances = np.maximum(chances, 0.0)
     return _Law(sure + lowest, 1.0, np.cumsum(chances[::-1])[::-1], np.cumsum(chances))
 

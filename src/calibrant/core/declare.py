@@ -6,6 +6,7 @@ variances. `lookup` takes the task from the evidence; without one, class probabi
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -148,6 +149,9 @@ class Recipe:
         return one_by_one
 
 
+_signature = functools.cache(inspect.signature)
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a metric is: everything about it that is not arithmetic."""
@@ -193,6 +197,9 @@ class Metric:
         if self.two_sided is None:
             object.__setattr__(self, "two_sided", self.proper)
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # asked for in every slice
+
     @property
     def panel(self) -> bool:
         """The name of `default` in version 0.1."""
@@ -218,7 +225,7 @@ class Metric:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return the parameters of the recipe by name."""
-        return {} if isinstance(self.recipe, Recipe) else dict(inspect.signature(self.recipe).parameters)
+        return {} if isinstance(self.recipe, Recipe) else dict(_signature(self.recipe).parameters)
 
     def build(self, *, caller: str | None = None, **params: Any) -> Recipe:
         """Return the recipe for these parameters; a wrong one is refused in the name of the function that was called.

@@ -24,8 +24,8 @@ from calibrant.core.weights import mass_edges
 #: Cells of the fine grid (2¹⁰·3·5²) and of the coarse one (classes, slices); bins are whole numbers of cells.
 FINE = 76_800
 COARSE = 1_200
-#: Steps of the path on which the joint test of the verdict works.
-TEST_STEPS = 1_000
+#: Steps of the path on which the joint test of the verdict works, and those of each of many slices.
+TEST_STEPS, SLICE_STEPS = 1_000, 128
 #: Half an ulp of float32 at 1: how far above an edge still counts as on it.
 SLACK = 2.0**-24
 #: Keys a cell may take: the first and last cell are split by octave, 16 parts each, down to 2⁻⁶⁴.

@@ -1,7 +1,6 @@
-"""Cells of the whole in one pass: a local engine checks and prepares rows, NumPy counts its batches into dense arrays.
+"""Cells of the whole and of slices in one pass: a local engine prepares rows, NumPy counts batches into dense arrays.
 
-A group-by of a hundred thousand cells misses the cache for every row; an array of all cells does not. Only the sums of
-a batch are new memory.
+A group-by of a hundred thousand cells misses the cache for every row and grows; an array of all cells does not.
 """
 
 from __future__ import annotations
@@ -14,18 +13,21 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Array, Floats, Ints
 from calibrant.core.cells import dense_index, dense_keys
-from calibrant.core.tables import PARTS, Table
+from calibrant.core.tables import COARSE, PARTS, Table
 from calibrant.engines.batches import _floats, raw_batches
 from calibrant.engines.frame_rows import LABEL, OUTCOME, SCORE, WEIGHT, FrameRows, _p, read_sums
+from calibrant.summary.keys import canonical
 from calibrant.summary.summary import Summary
 from calibrant.views import View
 
-__all__ = ["fill_batches", "is_local"]
+__all__ = ["SliceCells", "fill_batches", "is_local"]
 
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
+#: Bytes of cells that all slices may take together; beyond it the engine groups them.
+MOST_BYTES = 600 << 20
 
 
 @dataclass
@@ -57,24 +59,58 @@ class _Source:
 
 
 class _Cells:
-    """All cells of one group of a view."""
+    """All cells of one group of a view, those of `slots` slices one after the other."""
 
-    def __init__(self, grid: int, weighted: bool) -> None:
-        self.grid = grid
-        self.sums = np.zeros((5 if weighted else 3, grid + 2 * (PARTS - 1)))
+    def __init__(self, grid: int, weighted: bool, slots: int = 1) -> None:
+        self.grid, self.size = grid, grid + 2 * (PARTS - 1)
+        self.sums = np.zeros((5 if weighted else 3, slots * self.size))  # pages nobody touches take no memory
 
-    def add(self, score: Floats, outcome: Array, weight: Floats | None) -> None:
-        index, size = dense_index(score, self.grid), self.sums.shape[1]
-        one = [score, outcome] if weight is None else [weight * score, weight * outcome, weight, weight * weight]
-        self.sums[0] += np.bincount(index, minlength=size)
-        for row, values in enumerate(one, 1):
-            self.sums[row] += np.bincount(index, values, size)
+    def add(self, score: Floats, outcome: Array, weight: Floats | None, slot: Ints | None = None) -> None:
+        index = dense_index(score, self.grid)
+        if slot is not None:
+            index += slot * self.size
+        one = [1.0, score, outcome] if weight is None else [1.0, weight * score, weight * outcome, weight, weight**2]
+        for row, values in enumerate(one):
+            if slot is not None:
+                np.add.at(self.sums[row], index, values)
+            else:
+                self.sums[row] += np.bincount(index, None if row == 0 else values, self.size)
 
-    def table(self) -> Table:
-        used = np.flatnonzero(self.sums[0])
-        n, ws, wt, *more = self.sums[:, used]
+    def table(self, slot: int = 0) -> Table:
+        cells = self.sums[:, slot * self.size : (slot + 1) * self.size]
+        used = np.flatnonzero(cells[0])
+        n, ws, wt, *more = cells[:, used]
         w, w2 = more or (n, n)
         return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
+
+
+@dataclass
+class SliceCells:
+    """The cells of slices on the coarse grid, numbered as their values come."""
+
+    model: Summary
+    by: tuple[str, ...]
+    known: pl.DataFrame = field(default_factory=pl.DataFrame)
+    cells: dict[tuple[View, int], _Cells] = field(default_factory=dict)
+
+    def slots(self, frame: pl.DataFrame) -> Ints:
+        """Return the number of the slice of each row."""
+        for _ in range(2):  # values that are new get numbers
+            numbered = (self.known if self.known.width else frame.clear()).with_row_index("__slot")
+            joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
+            found = joined["__slot"]
+            if not found.null_count():
+                break
+            self.known = numbered.drop("__slot").vstack(frame.filter(found.is_null()).unique())
+        return found.to_numpy().astype(np.int64)
+
+    def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
+        """Put the cells into the summaries of the slices."""
+        for view, group in list(self.cells):
+            held = self.cells.pop((view, group))  # its memory goes as the tables come
+            for slot, key in enumerate(self.known.rows()):
+                part = parts.setdefault(tuple(map(canonical, key)), self.model.empty())
+                part.add_cells(self.model.views.index(view), group, held.table(slot))
 
 
 def is_local(table: Any) -> bool:
@@ -82,19 +118,29 @@ def is_local(table: Any) -> bool:
     return bool(table.implementation.is_polars() or table.implementation.is_duckdb())
 
 
-def fill_batches(prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool) -> set[View]:
-    """Count the cells of these views, and `sums`, in one pass over the rows; return the views that could be."""
+def fill_batches(
+    prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool, slices: SliceCells | None = None
+) -> set[View]:
+    """Count cells of these views and of `slices`, and `sums`, in one pass over the rows; return the views it could.
+
+    The pass ends where there are more slices than their cells have room for.
+    """
     source = _Source(prepared.n_classes)
-    done = [view for view in views if view.select(source)]
+    done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
     sums = sums and (prepared.weighted or any(prepared.recipes()))
     cells: dict[tuple[View, int], _Cells] = {}
-    wanted = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
-    names = list(dict.fromkeys(wanted))
+    names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
+    names = list(dict.fromkeys(names))
+    groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
+    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 24))
     waiting: list[pl.DataFrame] = []
     if sums:
         prepared.sums(())  # asks for its references now: DuckDB gives up a stream when another query begins
-    for raw in raw_batches(prepared.good_top, names, _BATCH) if names else ():
-        batch = {name: _floats(column) for name, column in raw.items()}
+    for raw in raw_batches(prepared.good_top, [*names, *(slices.by if slices else ())], _BATCH) if names else ():
+        batch = {name: _floats(raw[name]) for name in names}
+        slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in slices.by}))
+        if slot is not None and slot.max(initial=0) >= most:
+            return set()
         if sums:
             waiting.append(pl.DataFrame(batch))
             if sum(map(len, waiting)) >= _SUMMED:
@@ -102,16 +148,20 @@ def fill_batches(prepared: FrameRows, summary: Summary, views: Sequence[View], *
         weight = batch.get(WEIGHT)
         if weight is not None and not weight.all():
             batch = {name: column[weight > 0] for name, column in batch.items()}
+            slot = None if slot is None else slot[weight > 0]
         for view in done:
             for number, score, outcome in view.select(_Source(prepared.n_classes, batch)) or ():
                 group = 0 if view.single_group else number
-                if (view, group) not in cells:
-                    cells[view, group] = _Cells(summary.grid_of(view), prepared.weighted)
-                cells[view, group].add(score, outcome, batch.get(WEIGHT))
+                kept = [] if view not in views else [(cells, summary, 1, None)]
+                kept += [] if slices is None else [(slices.cells, slices.model, most, slot)]
+                for held, model, room, places in kept:
+                    if (view, group) not in held:
+                        held[view, group] = _Cells(model.grid_of(view), prepared.weighted, room)
+                    held[view, group].add(score, outcome, batch.get(WEIGHT), places)
     if sums:
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
-    for (view, group), held in cells.items():
-        summary.add_cells(summary.views.index(view), group, held.table())
+    for (view, group), counted in cells.items():
+        summary.add_cells(summary.views.index(view), group, counted.table())
     return set(done)
 
 

@@ -22,7 +22,7 @@ from calibrant.core.options import listed
 from calibrant.core.tables import PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
-from calibrant.engines.dense import fill_batches, is_local
+from calibrant.engines.dense import SliceCells, fill_batches, is_local
 from calibrant.engines.private import known_frame, private
 from calibrant.errors import InputError, input_error
 from calibrant.io.layout import Columns, Layout
@@ -217,11 +217,14 @@ def _summarize_columns(
     by = columns.by
     parts: dict[tuple[Any, ...], Summary] = {}
     known = {view for view in whole.views if by and model.grid_of(view) == whole.grid_of(view)}  # slices add up
-    queries = list(_queries(prepared, model, by, set())) if by else []
-    mine = len(queries)
     rest = [view for view in whole.views if view not in known]
     summed = bool(by) or table.implementation.is_duckdb()  # whose own sums of many steps take twice as long
-    filled = fill_batches(prepared, whole, rest, sums=not by and summed) if is_local(table) else set()
+    slices = SliceCells(model, by) if by and is_local(table) else None
+    filled = fill_batches(prepared, whole, rest, sums=not by and summed, slices=slices) if is_local(table) else set()
+    if slices is not None and filled:
+        slices.read(parts)
+    queries = list(_queries(prepared, model, by, filled)) if by else []
+    mine = len(queries)
     queries += _queries(prepared, whole, (), filled | known, sums=not summed, bins=not by)
 
     def read(reader: Any, result: Any, sliced: bool) -> None:
@@ -345,17 +348,11 @@ def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], di
     if not by:
         yield (), arrays
         return
-    keys = result.select(*by)
-    if keys.implementation.is_polars() or keys.implementation.is_pyarrow():
-        found = keys.to_polars().with_row_index("__row").group_by(by, maintain_order=True).agg("__row").rows()
-        places = [(key, rows_of) for *key, rows_of in found]
-    else:
-        seen: dict[Any, list[int]] = {}
-        for row, key in enumerate(keys.rows()):
-            seen.setdefault(tuple(map(canonical, key)), []).append(row)
-        places = [(list(key), rows_of) for key, rows_of in seen.items()]
-    for key, rows_of in places:  # NULL and NaN are one key, and come one after the other
-        yield tuple(map(canonical, key)), {name: array[rows_of] for name, array in arrays.items()}
+    places: dict[Any, list[int]] = {}
+    for row, key in enumerate(result.select(*by).rows()):  # NULL and NaN are one key
+        places.setdefault(tuple(map(canonical, key)), []).append(row)
+    for key, rows_of in places.items():
+        yield key, {name: array[rows_of] for name, array in arrays.items()}
 
 
 def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Table:

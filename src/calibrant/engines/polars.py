@@ -12,8 +12,6 @@ from calibrant.engines.partitions import partition_values, typed
 
 __all__ = ["open_files", "write"]
 
-#: Rows of a block when slices are asked for: the group-by of a slice needs memory that grows with its rows.
-BLOCK_ROWS = 1 << 23
 #: Column of the path while keys of partitions are looked up.
 _PATH = "__calibrant_path"
 

@@ -7,7 +7,7 @@ same types and the same keys of partitions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,6 @@ class Scan:
     partitions: dict[str, Any]
     skipped: tuple[str, ...] = ()
     conflicts: dict[str, str] | None = None
-    #: First row and number of rows of a part of one file; None: all rows.
-    window: tuple[int, int] | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -133,7 +131,7 @@ class Scan:
             for group in self.groups
         ]
         if len(frames) == 1:
-            return frames[0] if self.window is None else frames[0].slice(*self.window)
+            return frames[0]
         wanted = _narwhals({**self.types, **self.partitions})
         parts = []
         for frame, group in zip(frames, self.groups, strict=True):
@@ -174,33 +172,6 @@ class Scan:
                 except Exception:  # any reader's complaint
                     bad.append(name)
         return bad
-
-    def blocks(self, rows: int) -> Iterator[Scan]:
-        """Yield scans of some files each, about so many rows together; a longer Parquet file comes in parts."""
-        for group in self.groups:
-            waiting: list[str] = []
-            held = 0
-            for name in group.files:
-                size = _rows(name, self.kind)
-                if size > rows and self.kind == "parquet":
-                    alone = replace(self, groups=(replace(group, files=(name,)),), skipped=())
-                    yield from (replace(alone, window=(start, rows)) for start in range(0, size, rows))
-                    continue
-                if waiting and held + size > rows:
-                    yield replace(self, groups=(replace(group, files=tuple(waiting)),), skipped=())
-                    waiting, held = [], 0
-                waiting.append(name)
-                held += size
-            if waiting:
-                yield replace(self, groups=(replace(group, files=tuple(waiting)),), skipped=())
-
-
-def _rows(name: str, kind: str) -> int:
-    if kind == "parquet":
-        import polars as pl
-
-        return int(pl.scan_parquet(name, glob=False).select(pl.len()).collect().item())
-    return Path(name).stat().st_size // 100  # about a hundred bytes a row
 
 
 def read_scan(source: str | Path, *, skip_bad: bool = False) -> Scan:

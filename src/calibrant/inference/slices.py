@@ -18,8 +18,9 @@ from calibrant.core.cells import evened
 from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
 from calibrant.core.inputs import to_array
 from calibrant.core.options import check_rng
-from calibrant.core.resampling import draw_outcomes
-from calibrant.core.tables import TEST_STEPS
+from calibrant.core.parallel import map_chunks
+from calibrant.core.resampling import SharedOrder, draw_outcomes
+from calibrant.core.tables import SLICE_STEPS, TEST_STEPS
 from calibrant.core.text import count, percent, pvalue, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
@@ -226,28 +227,32 @@ def slice_tests(
 ) -> list[JointTest | None]:
     """Return the joint test of every slice by its judged view, on the coarse grid of cells.
 
-    The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. A
-    cluster that reaches into several slices has one sign in all of them.
+    The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. Many
+    slices share the order of their draws; a cluster that reaches into several has one sign in all of them.
     """
     generator = check_rng(rng, "evaluate")
     if n_resamples < 1:
         return [None] * len(parts)
     shared = None if groups is None else _shared_signs(groups, n_resamples, generator)
-    tests: list[JointTest | None] = []
-    for i, (part, own) in enumerate(zip(parts, generator.spawn(len(parts)), strict=True)):
+    many = len(parts) > DETAILED and shared is None
+    order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
+
+    def run(job: tuple[int, Any, np.random.Generator]) -> JointTest | None:
+        i, part, own = job
         view = judged(part)
-        table = evened(part.coarse_table(view), TEST_STEPS)
+        table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
         clusters = part.own_clusters() if shared is None else shared[i][0]
-        if clusters is None:
-            found = joint_of(table, draw_outcomes(table, n_resamples, own) - table.we) if part.counts else None
-        elif few_clusters(clusters):
-            found = None
-        else:
+        if few_clusters(clusters) or (clusters is None and not part.counts):
+            return None
+        if clusters is not None:
             given = None if shared is None else shared[i][1].astype(np.float64)
-            drawn = TableSigns(table, part.pairs_of(view), clusters)
-            found = clustered_joint(table, drawn, n_resamples, own, given)
-        tests.append(found)
-    return tests
+            return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
+        drawn = draw_outcomes(table, n_resamples, own) if order is None else order.draw(table, own)
+        found = joint_of(table, drawn - table.we)
+        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:]))) if many else found
+
+    jobs = zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True)
+    return list(map_chunks(run, jobs) if many else map(run, jobs))
 
 
 def _shared_signs(groups: Sequence[Any], n_resamples: int, rng: np.random.Generator) -> list[tuple[Ints, Array]]:

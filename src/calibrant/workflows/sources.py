@@ -294,13 +294,9 @@ def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
         return _checked(summarize(data, how.layout, **options), how)
     by = tuple(options.get("by", ()))
 
-    def work(scan: Any, module: Any, layout: Layout) -> Any:
-        sliced = by and hasattr(module, "BLOCK_ROWS")
-        parts = scan.blocks(module.BLOCK_ROWS) if sliced else [scan]
-        frames = [part.open(module, how.master or "local[*]") for part in parts]
-        return summarize(frames if len(frames) > 1 else frames[0], layout, **options)
-
-    found, scan = on_files(data, how, work, by=by)
+    found, scan = on_files(
+        data, how, lambda s, m, layout: summarize(s.open(m, how.master or "local[*]"), layout, **options), by=by
+    )
     found.whole.skipped = scan.skipped
     return _checked(found, how)
 

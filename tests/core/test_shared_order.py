@@ -1,0 +1,64 @@
+"""Draws that share their order: binomial for every table row, and independent of each other inside a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.core import resampling
+from calibrant.core.resampling import SharedOrder
+from calibrant.core.tables import Table
+
+COUNT = np.array([1.0, 7.0, 40.0, 300.0, 5000.0])
+P = np.array([0.3, 0.999, 0.5, 0.02, 0.0004])
+
+
+def table(count=COUNT, p=P):
+    we = count * p
+    return Table(1200, np.arange(len(p)), count, count, we, we, we, count)
+
+
+def test_draws_are_binomial_and_independent():
+    from scipy.stats import binom, chisquare
+
+    rng = np.random.default_rng(0)
+    size = 20_000
+    drawn = SharedOrder(8, size, rng).draw(table(), rng)
+    assert drawn.shape == (size, 5)
+    for column, n, p in zip(drawn.T, COUNT, P, strict=True):
+        values = np.arange(n + 1)
+        expected = size * binom.pmf(values, n, p)
+        seen = np.bincount(column.astype(int), minlength=len(values))
+        common = expected >= 5
+        found = chisquare(
+            np.append(seen[common], seen[~common].sum() + 1e-9),
+            np.append(expected[common], expected[~common].sum() + 1e-9),
+            sum_check=False,
+        )
+        assert found.pvalue > 1e-4
+    correlation = np.corrcoef(drawn.T) - np.eye(5)
+    assert np.abs(correlation).max() < 5 / np.sqrt(size)
+
+
+def test_what_is_certain_never_varies():
+    rng = np.random.default_rng(0)
+    count, p = np.array([4.0, 900.0, 2.0]), np.array([0.0, 1.0, 0.5])
+    drawn = SharedOrder(3, 500, rng).draw(table(count, p), rng)
+    assert (drawn[:, 0] == 0).all()
+    assert (drawn[:, 1] == 900).all()
+    assert set(drawn[:, 2]) == {0.0, 1.0, 2.0}
+
+
+def test_wide_counts_are_drawn_one_by_one(monkeypatch):
+    called = []
+    original = resampling.draw_outcomes
+
+    def draw(*args):
+        called.append(args)
+        return original(*args)
+
+    monkeypatch.setattr(resampling, "draw_outcomes", draw)
+    rng = np.random.default_rng(0)
+    drawn = SharedOrder(1, 200, rng).draw(table(np.array([1e6]), np.array([0.5])), rng)
+    assert called
+    assert drawn.std() == pytest.approx(500, rel=0.3)

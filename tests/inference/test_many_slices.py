@@ -1,0 +1,41 @@
+"""More than fifty slices: fewer steps, shared orders, and the same promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.inference import slices
+from calibrant.inference.slices import correct, slice_tests
+
+
+def parts(number=120, n=300, sharper=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(number):
+        p = rng.random(n)
+        y = rng.random(n) < np.clip(p + sharper * (0.5 - p), 0.0, 1.0)
+        out.append(calibrant.Summary(2, coarse=True).update(y.astype(int), p))
+    return out
+
+
+def test_many_slices_keep_their_error_rate():
+    tests = slice_tests(parts(), 400, 0)
+    found = np.array([test.pvalue for test in tests])
+    assert 0.4 < found.mean() < 0.6
+    assert (found < 0.1).mean() < 0.2
+    draws = np.stack([test.scores[1:] for test in tests])
+    correlation = np.corrcoef(draws) - np.eye(len(draws))
+    assert np.abs(correlation).mean() < 1.5 / np.sqrt(400)  # slices are independent although they share orders
+
+
+def test_few_and_many_slices_agree(monkeypatch):
+    given = parts(60, 1000, sharper=0.12)
+    many = slice_tests(given, 400, 0)
+    monkeypatch.setattr(slices, "DETAILED", 1000)
+    few = slice_tests(given, 400, 0)
+    assert np.mean([abs(a.pvalue - b.pvalue) for a, b in zip(many, few, strict=True)]) < 0.06
+    assert [a.ks[1] for a in many] == pytest.approx([b.ks[1] for b in few], rel=0.15)
+    found = [sum(p < 0.05 for p in correct(tests)) for tests in (many, few)]
+    assert abs(found[0] - found[1]) <= 5
