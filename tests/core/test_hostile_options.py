@@ -159,6 +159,7 @@ OTHERS = [
     ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", "data"),
 )
 def test_an_error_of_one_line_or_an_answer(function, columns, option, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)")
     monkeypatch.chdir(tmp_path)
     refused = 0
     with warnings.catch_warnings():

@@ -69,7 +69,9 @@ class _Cells:
         index = dense_index(score, self.grid)
         if slot is not None:
             index += slot * self.size
-        one = [1.0, score, outcome] if weight is None else [1.0, weight * score, weight * outcome, weight, weight**2]
+        one: list[Any] = [1.0, score, outcome]
+        if weight is not None:
+            one = [1.0, weight * score, weight * outcome, weight, weight**2]
         for row, values in enumerate(one):
             if slot is not None:
                 np.add.at(self.sums[row], index, values)
@@ -152,7 +154,7 @@ def fill_batches(
         for view in done:
             for number, score, outcome in view.select(_Source(prepared.n_classes, batch)) or ():
                 group = 0 if view.single_group else number
-                kept = [] if view not in views else [(cells, summary, 1, None)]
+                kept: list[Any] = [] if view not in views else [(cells, summary, 1, None)]
                 kept += [] if slices is None else [(slices.cells, slices.model, most, slot)]
                 for held, model, room, places in kept:
                     if (view, group) not in held:

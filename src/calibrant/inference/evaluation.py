@@ -349,10 +349,11 @@ def evaluate_evidence(
     )
     unread = not evidence.counts and clusters is None
     notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []
+    known: Any = evidence  # class probabilities and pairs have views
     if few_clusters(clusters):
         many = number_of_clusters(clusters)
         notes.append(f"{many} clusters are too few: no p-values, intervals or verdict with fewer than {FEWEST}")
-    elif evidence.task != "regression" and few_surprises(evidence.pairs_of(TopLabel()), clusters):
+    elif known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
