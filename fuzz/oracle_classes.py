@@ -213,6 +213,9 @@ def uce(y: Any, p: Any, w: Any, per_class: bool = False, **params: Any) -> float
 
 
 def _distance(a: Any, b: Any, kernel: str) -> float:
+    """Two classes lie on a line and are measured by the second: 1e-19 beside a second class of 1 is no distance."""
+    if len(a) == 2 and kernel != "gaussian":
+        return abs(a[1] - b[1]) * (math.sqrt(2.0) if kernel == "exponential" else 1.0)
     if kernel == "total-variation":
         return 0.5 * math.fsum(abs(x - z) for x, z in zip(a, b, strict=True))
     return math.dist(a, b)

@@ -65,6 +65,7 @@ DRAWN: dict[str, str] = {
     "evaluate/regression*.{null_mean,null_std,pvalue}": "one stream of draws for every metric of an evaluation",
     "{evaluate,report}/k2*.{null_mean,null_std,pvalue}": "two classes: labels are drawn from the table of class 1",
     "evaluate/{k5,pairs}-by.json.slices.*.ks.{null_mean,null_std,pvalue}": "the row ks of a slice is the slice's test",
+    "evaluate/k5-all.*.uce.{null_mean,null_std,pvalue}": "hits of bins are drawn from their exact distribution",
     "evaluate/k5-view.*.{null_mean,null_std,pvalue}": "sums of probabilities are drawn from their own table",
 }
 

@@ -47,7 +47,7 @@ def test_metric_names_in_any_case(tmp_path):
 def test_check_and_evaluate_show_the_same_units(tmp_path):
     rng = np.random.default_rng(0)
     p = rng.random(400)
-    calibrant_text = str(calibrant.evaluate(rng.random(400) < p, p, metrics=["ece"], n_resamples=0))
+    calibrant_text = str(calibrant.evaluate(rng.random(400) < p, p, metrics=["ece@class-1"], n_resamples=0))
     value = next(word for word in calibrant_text.split("\n")[2].split() if word.endswith("%"))
     rng = np.random.default_rng(0)
     p = rng.random(400)

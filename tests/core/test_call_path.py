@@ -61,8 +61,9 @@ def test_the_expected_calibration_error_passes_six_files(predictions, form):
 
 
 #: What the command passes today. The aim is 25; each default metric, estimator and form of uncertainty has a file of its
-#: own, which is the larger good, so this bound may only fall. (It rose once, when everyday files came to be read.)
-_EVALUATE_FILES = 60
+#: own, which is the larger good, so this bound may only fall. (It rose when everyday files came to be read, and when
+#: the types of all options came to be checked in one place: decision 34.)
+_EVALUATE_FILES = 61
 
 
 def test_the_command_evaluate_passes_no_more_files_than_today(predictions, tmp_path):

@@ -198,9 +198,11 @@ def median_distance(points: Floats, kernel: str) -> float:
     When more than half of the pairs coincide the median is 0 and the mean distance is used; when all
     coincide, 1 (the kernel is then constant whatever γ).
     """
+    pairs = np.triu_indices(len(points), 1)
     if points.shape[1] == 2 and kernel != "gaussian":  # on the line where `pair_sum` measures them
-        points = np.stack([1.0 - points[:, 1], points[:, 1]], axis=1)
-    distance = _distances(points, points, kernel)[np.triu_indices(len(points), 1)]
+        distance = np.abs(points[pairs[0], 1] - points[pairs[1], 1]) * (2.0**0.5 if kernel == "exponential" else 1.0)
+    else:
+        distance = _distances(points, points, kernel)[pairs]
     if not distance.size:
         return 1.0
     return float(np.median(distance)) or float(distance.mean()) or 1.0

@@ -182,7 +182,7 @@ def _alike(values: Sequence[float], digits: int) -> Callable[[float], str]:
     --------
     >>> write = _alike([0.1102, 0.09785], 4)
     >>> write(0.1102), write(0.09785), write(-0.5)
-    ('0.1102', '0.0978', '−0.5000')
+    ('0.1102', '0.0979', '−0.5000')
     """
     size = max(map(abs, values), default=0.0)
     if not 1e-3 <= size < 1e5:

@@ -141,8 +141,7 @@ def report(
     rows = opened.predictions
     if y_proba is not None and not pairs and (fitted is not None or after is not None):
         rows = array_rows(y_true, y_proba, how)
-    classes = opened.evidence.task != "regression"
-    if fitted is not None and rows is not None and classes:  # names meet as in apply and compare
+    if fitted is not None and rows is not None and not is_regression(fitted):  # names meet as in apply and compare
         ordered = len(how.layout.patterns) > 1
         about["calibrated"], _ = calibrated_rows(fitted, rows, normalize=normalize, ordered=ordered)
     if after is not None:
