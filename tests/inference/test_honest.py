@@ -625,3 +625,18 @@ def test_a_family_finds_every_count_that_holds_after_correction():
     assert 12 < np.count_nonzero(chance < 0.05) < 120  # more than the steps at which p-values are written down
     np.testing.assert_array_equal(found < 0.05, chance < 0.05)
     assert np.all(found[found < 1] >= chance[found < 1] - 1e-12)
+
+
+def test_a_sample_without_surprises_clears_no_sharp_forecast_of_two_classes():
+    """Class 1 has many hits and misses there, but no outcome against its forecast: 78% of such samples were cleared."""
+    from calibrant.datasets import adversarial as data
+
+    model, rng = "confidences above 0.999, 5 times the errors", np.random.default_rng(0)
+    for _ in range(20):
+        rows = data.draw(model, 100, rng)
+        y = rows.labels(rng)
+        for name in ("ks", "ece", "mmce"):
+            epsilon = data.truth(model)[f"{name}@class-1"]
+            assert (
+                calibrant.inference.equivalence_test(y, rows.forecast, epsilon=epsilon, error=name, rng=0).pvalue > 0.05
+            )

@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+import calibrant
 from calibrant.cli import cli
+from calibrant.errors import CalibrantError
 
 NAMES = ("cat", "dog", "bird")
 
@@ -107,3 +109,16 @@ def test_a_feature_called_weight(rows, engine):
     assert off.stdout.replace("a.csv", "plain.csv") == plain.stdout != done.stdout.replace("a.csv", "plain.csv")
     told = run("evaluate", "a.csv", "--weight", "weight", *more)
     assert "if it is a feature" not in told.stderr
+
+
+@pytest.mark.parametrize("spoiled", ["0.2524\x00", "0.1¶279", "n/a?"])
+def test_text_among_scores_is_refused_in_one_line(tmp_path, spoiled):
+    """Found by the campaign: the look at the sums of rows ended in a ValueError."""
+    rows = [
+        f"{0.1 * i:.1f},{1 - 0.1 * i:.1f},1" for i in range(1, 10)
+    ]  # one class alone: are both columns its forecast?
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["p_0,p_1,label", *rows, f"{spoiled},0.5,1"]) + "\n", encoding="utf-8")
+    with pytest.raises(CalibrantError) as refused:
+        calibrant.evaluate(str(path), n_resamples=0)
+    assert "\n" not in str(refused.value)

@@ -284,15 +284,17 @@ def _missed_events(
 ) -> float:
     """Return how much an error may change through events that this sample missed; 0 where there are enough events.
 
-    Events are the rarer outcome; in clusters one event is all that a cluster shows of it, or a whole cluster where none
-    does. If e came, up to U(e) may have been due (`garwood`), and each of the U − e missed ones moves the cell means by
-    its share of the rows: no error of the path, of bins or in a kernel space changes by more. The square norm
+    Events are the rarest of hits, misses and surprises (outcomes against the likelier side: a forecast that is sure of
+    both classes has many hits and misses). In clusters one event is all that a cluster shows of it, or a whole cluster
+    where none does. If e came, up to U(e) may have been due (`garwood`); each of the U − e missed ones moves the cell
+    means by its share of the rows, and no error of the path, of bins or in a kernel space by more. The square norm
     divides by the rows of a bin; there the missed events are placed where events are predicted and were seen.
     """
     total = float(weight.sum())
-    hits = float(weight @ pairs.outcome)
-    rare = pairs.outcome if 2 * hits <= total else ~pairs.outcome
-    events, size = min(hits, total - hits), 1.0
+    hit, score = pairs.outcome.astype(bool), pairs.score.astype(np.float64)
+    kinds = [(hit, score), (~hit, 1.0 - score), (hit != (score > 0.5), np.minimum(score, 1.0 - score))]
+    rare, due = min(kinds, key=lambda kind: float(weight @ kind[0]))
+    events, size = float(weight @ rare), 1.0
     if clusters is not None:
         struck = len(np.unique(clusters[rare & (weight > 0)]))
         size = events / struck if struck else total / (float(clusters.max()) + 1.0)
@@ -302,8 +304,7 @@ def _missed_events(
     missed = (garwood(events, level)[1] - events) * size / total
     if not square:
         return missed
-    score = pairs.score.astype(np.float64)
-    expected = weight * ((score if 2 * hits <= total else 1.0 - score) + rare)
+    expected = weight * (due + rare)
     rows = np.bincount(index, weight, m)
     share = np.bincount(index, expected, m) / max(float(expected.sum()), 1e-300)
     filled = rows > 0

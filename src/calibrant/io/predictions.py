@@ -237,7 +237,9 @@ class Look:
 
     def row_sums(self, names: Sequence[str]) -> Array:
         """Return the sums of the first rows over some columns."""
-        return np.asarray(sum(np.asarray(self.column(n)[: self.FIRST], dtype=np.float64) for n in names))
+        columns = [self.column(n)[: self.FIRST] for n in names]
+        numbers = all(column.dtype.kind in "biuf" for column in columns)  # text is named by the check of scores
+        return np.asarray(np.sum(columns, axis=0, dtype=np.float64)) if numbers else np.array([])
 
 
 def _stack_lists(series: Any, source: str) -> Array:

@@ -181,13 +181,8 @@ def _check_task(opened: Opened, fitted: Any) -> None:
     kinds = {True: _WORDS["regression"], False: "class probabilities"}
     wanted = opened.evidence.task == "regression"
     if fitted is not None and is_regression(fitted) != wanted:
-        raise input_error(
-            "calibrator",
-            "report",
-            f"map {kinds[wanted]}, which the file holds",
-            f"one of {kinds[not wanted]}",
-            "fit one",
-        )
+        rule = f"map {kinds[wanted]}, which the file holds"
+        raise input_error("calibrator", "report", rule, f"one of {kinds[not wanted]}", "fit one")
 
 
 def _after(y_true: Any, after: Any, rows: Predictions | None, how: Reading) -> Any:
