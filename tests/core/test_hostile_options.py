@@ -307,3 +307,10 @@ def test_a_name_is_a_name():
 def test_a_task_that_is_no_word_is_refused():
     with pytest.raises(InputError, match="task of list_calibrators must be one of"):
         calibrant.list_calibrators(task=np.array([1, 2]))
+
+
+def test_text_among_logits_of_a_plot_is_refused_by_name():
+    pytest.importorskip("matplotlib", reason="matplotlib is absent (extra: plots)")
+    logits = np.array([[-71.4, -133.1, "x"]], dtype=object)
+    with pytest.raises(CalibrantError, match="logits of plot_against_temperature must be numeric"):
+        plots.plot_against_temperature(np.array([2]), logits)

@@ -105,7 +105,7 @@ def plot_against_temperature(
         y_true = read.codes
         with np.errstate(divide="ignore"):
             logits = read.matrix if read.space == "logit" else np.maximum(np.log(read.proba()), -700.0)
-    raw = to_array(logits, "logits", caller).astype(np.float64)
+    raw = to_float(to_array(logits, "logits", caller), "logits", caller).astype(np.float64)
     values: dict[str, list[float]] = {name: [] for name in _list(metrics, measures, caller)}
     for temperature in grid:
         forecast = check_forecast(
