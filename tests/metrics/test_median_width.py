@@ -22,4 +22,6 @@ def test_copies_and_counts_agree_at_a_width_of_rounding_errors():
     counted = calibrant.metric("skce", y, score, sample_weight=w, estimator="biased")
     copied = calibrant.metric("skce", np.repeat(y, w), np.repeat(score, w), estimator="biased")
     assert counted == pytest.approx(copied, rel=1e-12)
-    assert counted == pytest.approx(0.859772997, rel=1e-8)  # what the loops of fuzz/oracle_classes.py gave before they were touched
+    assert counted == pytest.approx(
+        0.859772997, rel=1e-8
+    )  # what the loops of fuzz/oracle_classes.py gave before they were touched
