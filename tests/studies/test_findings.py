@@ -7,8 +7,11 @@ import pytest
 
 from calibrant.datasets import adversarial as data
 from calibrant.inference import evaluate
-from calibrant.studies import adversarial, findings
-from calibrant.studies.findings import FINDINGS, Finding
+from calibrant.studies import adversarial, writing
+
+pytest.importorskip("calibrant_benchmarks", reason="calibrant-benchmarks is not installed")
+
+from calibrant_benchmarks.findings import FINDINGS, Finding, findings
 
 
 @pytest.mark.parametrize("name", [name for name in data.GENERATORS if "K = 100" not in name])
@@ -69,6 +72,35 @@ def test_the_studies_count():
     table = findings(only=("tail", "tests"), repeats=4)
     assert [row["samples"] for row in table.rows] == [1, 4, 4, 4]
     assert all(row["kept"] in (True, False) for row in table.rows)
+    assert "Not measured yet: families" in table.finding
+
+
+def test_a_store_keeps_finished_parts(tmp_path, monkeypatch):
+    """Parts add up over runs, say when and by which code they were measured, and are measured again when named."""
+
+    def code(word):
+        for home in ("calibrant.studies.writing", "calibrant.studies.frame", "calibrant_benchmarks.findings"):
+            monkeypatch.setattr(f"{home}.made", lambda: {"date": "2026-01-01", "version": "9", "code": word})
+
+    code("old")
+    first = findings(only=["tail"], repeats=2, folder=tmp_path)
+    assert [row["part"] for row in first.rows] == ["tail"]
+    code("new")
+    both = findings(only=["gate"], repeats=2, folder=tmp_path)
+    assert [(row["part"], row["measured"]) for row in both.rows] == [
+        ("tail", "2026-01-01, 9, code old"),
+        ("gate", "2026-01-01, 9, code new"),
+    ]
+    assert "other code than that of this page (new): tail." in both.finding
+    assert "2026-01-01, 9, code old" in writing.study_page(both, "a command")
+    again = findings(only=["tail"], repeats=2, folder=tmp_path)
+    assert [row["measured"][-3:] for row in again.rows] == ["new", "new"]
+    assert again.rows[0]["now"] == first.rows[0]["now"]
+    assert "other code" not in again.finding
+    monkeypatch.setattr("calibrant_benchmarks.findings._one_cell", None)  # nothing is left to do
+    assert findings(only=["tail", "gate"], repeats=2, folder=tmp_path).rows == again.rows
+    with pytest.raises(ValueError, match="only of findings must be one of"):
+        findings(only=["tails"])
 
 
 @pytest.mark.slow
@@ -77,7 +109,8 @@ def test_every_finding_is_kept(line, monkeypatch):
     """Every line of the table, 200 samples each."""
     import sys
 
-    monkeypatch.setattr(sys.modules["calibrant.studies.findings"], "FINDINGS", (line,))
+    monkeypatch.setattr(sys.modules["calibrant_benchmarks.findings"], "FINDINGS", (line,))
+    monkeypatch.setattr(sys.modules["calibrant_benchmarks.findings"], "PARTS", (line.part,))
     for row in findings(repeats=200).rows:
         assert row["kept"] is not False, row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ GRIDS = ("ordinary", "adversarial", "findings")
     type=click.Choice(GRIDS),
     help="What coverage simulates: ordinary models [default], the adversarial grid, or every finding in version 0.1.",
 )
+@click.option(
+    "--only",
+    metavar="PART,…",
+    help="Parts of the findings to measure, comma-separated; the others are shown as the folder of -o holds them.",
+)
 @click.option("--quick", is_flag=True, help="Few draws; under a minute.")
 @click.option("--jobs", type=click.IntRange(0), default=0, help="Processes [default: one per core].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed; the same seed gives the same table.")
@@ -65,6 +71,7 @@ def command(
     repeats: int | None,
     sizes: str | None,
     grid: str | None,
+    only: str | None,
     quick: bool,
     jobs: int,
     seed: int,
@@ -84,6 +91,8 @@ def command(
         raise click.UsageError("--grid goes with the study coverage")
     if sizes is not None and grid == "findings":
         raise click.UsageError("--sizes has no meaning for the findings: each has its own")
+    if only is not None and grid != "findings":
+        raise click.UsageError("--only goes with --grid findings")
     if sizes is not None and not all(part.strip().isdigit() for part in sizes.split(",")):
         raise click.UsageError(f"--sizes takes whole numbers separated by commas, not {sizes!r}")
     if file is None and name not in FREE:
@@ -99,6 +108,7 @@ def command(
             quick,
             {
                 **({"sizes": [int(part) for part in sizes.split(",")]} if sizes else {}),
+                **({"only": [part.strip() for part in only.split(",")]} if only else {}),
                 "seed": seed,
                 "folder": out,
                 "jobs": 1 if quick else jobs,
@@ -116,6 +126,7 @@ def command(
         line = f"calibrant study {name}{' ' + file if file else ''}{f' --repeats {repeats}' if repeats else ''}"
         line += f" --sizes {sizes}" if sizes else ""
         line += f" --grid {grid}" if grid else ""
+        line += f" --only {only}" if only else ""
         page.parent.mkdir(parents=True, exist_ok=True)
         write_text(page, study_page(result, line + (" --quick" if quick else "")))
     if as_json:
@@ -154,7 +165,7 @@ def _run(
     from calibrant import studies
 
     if name == "coverage":
-        run: Any = {"adversarial": studies.adversarial, "findings": studies.findings}.get(grid or "", studies.coverage)
+        run: Any = {"adversarial": studies.adversarial, "findings": _findings}.get(grid or "", studies.coverage)
         return run(repeats=repeats or (20 if quick else 400 if grid else 1000), **how)
     what: dict[str, Any] = {}
     if file is not None:
@@ -177,6 +188,14 @@ def _run(
     if name == "learning-curves":
         return studies.learning_curves(repeats=repeats or (2 if quick else 20), **what, **how)
     return studies.estimator_bias(repeats=repeats or (50 if quick else 1000), **what, **how)
+
+
+def _findings(**how: Any) -> Any:
+    try:
+        module = import_module("calibrant_benchmarks.findings")
+    except ModuleNotFoundError:
+        raise click.UsageError("--grid findings needs the package calibrant-benchmarks: pip install it") from None
+    return module.findings(**how)
 
 
 def _read(file: str, options: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
 from calibrant.inference.changes import accuracy_change, error_change, inverted
 from calibrant.inference.evaluation import build_metric
+from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
 
@@ -46,11 +47,14 @@ class Comparison(Record):
     notes: tuple[str, ...] = ()
     #: Share of the rows that the calibrator was fitted on, and its cross-fitted gain; None for rows it has not seen.
     in_sample: dict[str, Any] | None = None
+    #: Name of the view of every metric that names none.
+    judged: str = TopLabel.word
 
     def __getitem__(self, name: str) -> Difference:
-        for result in self.results:
-            if result.name == name.lower():
-                return result
+        for wanted in (through(name.lower(), self.judged, self.task), name.lower()):
+            for result in self.results:
+                if result.name == wanted:
+                    return result
         raise KeyError(f"{name!r} is not in this comparison; it has {', '.join(r.name for r in self.results)}")
 
     def __iter__(self) -> Any:
@@ -188,7 +192,7 @@ def compare_evidence(
     check_share(level, "level", first.caller)
     check_flag(injective, "injective", first.caller)
     names = _default(first) if metrics is None else check_words(metrics, "metrics", first.caller) or _default(first)
-    built = {name.lower(): build_metric(name.lower(), first, n_bins) for name in names}
+    built = {name: build_metric(name, first, n_bins) for name in (judged_name(first, one) for one in names)}
     generator = check_rng(rng, first.caller)
     few = few_clusters(clusters)
     rare = not few and first.task != "regression" and few_surprises(first.pairs_of(TopLabel()), clusters)
@@ -203,7 +207,7 @@ def compare_evidence(
     verdict = _verdict(results, first, second)
     notes = (f"{number_of_clusters(clusters)} clusters are too few for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
-    return Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes)
+    return Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=judged(first).name)
 
 
 def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:

@@ -20,8 +20,12 @@ from calibrant.inference.verdict import (
     Status,
     Verdict,
     first_lower,
+    let_it_test,
+    no_answer,
+    resamples_needed,
     rows_needed,
     signed_ends,
+    too_few_draws,
 )
 
 __all__ = ["DECISIVE", "RegressionFacts", "regression_facts"]
@@ -59,6 +63,14 @@ class RegressionFacts(Record):
     #: Levels of a table of quantiles, and the fraction of outcomes below each.
     levels: tuple[float, ...] = ()
     below: tuple[float, ...] = ()
+    #: Resamplings behind the p-values.
+    resamples: int = 0
+
+    @property
+    def needs_resamples(self) -> int:
+        """Resamplings that a test at 5% needs, where fewer were made; 0 where they are enough."""
+        needed = resamples_needed(len(self.pvalues))
+        return needed if self.resamples < needed else 0
 
     @property
     def pvalue(self) -> float | None:
@@ -92,7 +104,7 @@ def regression_facts(
     level: float = 0.95,
     clusters: Any = None,
     test: Any = None,  # noqa: ARG001 -- the facts of every task are asked alike
-    n_resamples: int = 0,  # noqa: ARG001
+    n_resamples: int = 0,
     rng: Any = None,  # noqa: ARG001
 ) -> RegressionFacts:
     """Gather what the verdict on means and variances needs."""
@@ -125,6 +137,7 @@ def regression_facts(
             MEANT if meant is None else meant,
             levels,
             tuple(evidence.average((evidence.pit <= stated).astype(float)) for stated in levels),
+            n_resamples,
         )
     # the ratio has standard deviation √(2/n); 2.5 of them at the corrected level
     hidden = 2.5 * math.sqrt(2.0 / evidence.total)
@@ -141,6 +154,7 @@ def regression_facts(
         MEANT - math.erf(border / math.sqrt(2.0)),
         hidden,
         pvalues,
+        resamples=n_resamples,
     )
 
 
@@ -175,7 +189,7 @@ def _status(facts: RegressionFacts, tolerance: float) -> tuple[Status, Any]:
         if "bias" in facts.clear or facts.inside is None:
             return "small gap" if inside else "miscalibrated", "mixed"
         return "right on average", "mixed"
-    if facts.resolvable > TOO_COARSE:
+    if facts.needs_resamples or facts.resolvable > TOO_COARSE:
         return "cannot tell", None
     return ("calibrated within tolerance" if inside and facts.resolvable <= tolerance else "no gap found"), None
 
@@ -193,7 +207,7 @@ def _headline(facts: RegressionFacts, status: Status, tolerance: float) -> str:
         return f"Calibrated within {100 * tolerance:g} points"
     if status == "no gap found":
         return "No gap found so far"
-    return "No test was made" if facts.pvalue is None else "Too few rows to tell"
+    return no_answer(facts)
 
 
 def _inside(facts: RegressionFacts) -> str:
@@ -240,6 +254,8 @@ def _sentence(facts: RegressionFacts, status: Status, tolerance: float) -> str:
     if status == "right on average":
         fault = "variances are right on average but not range by range" if "ence" in facts.clear else _shape(facts)
         return f"{_inside(facts)}, but {fault} ({said})."
+    if status == "cannot tell" and facts.needs_resamples:
+        return f"{_inside(facts)}. {too_few_draws(facts)}."
     if status == "cannot tell":
         return f"{count(facts.total)} rows would hide {_hidden(facts, factor=True)} ({said})."
     hidden = f"{_hidden(facts, factor=False)} could hide"
@@ -258,8 +274,8 @@ def _next_step(facts: RegressionFacts, status: Status, tolerance: float) -> tupl
         return "repair", RETRAIN if facts.levels else REPAIR
     if status in ("small gap", "calibrated within tolerance"):
         return "use", "use it; keep checking it with calibrant check"
-    if facts.pvalue is None:
-        return "add rows", "let it test: whole-number weights and at least one resampling"
+    if facts.pvalue is None or (facts.needs_resamples and status == "cannot tell"):
+        return "add rows", let_it_test(facts)
     rows = rows_needed(facts.n, facts.resolvable, tolerance)
     if status == "no gap found":
         more = "" if rows is None else f", or add rows: about {count(rows)} would settle it"

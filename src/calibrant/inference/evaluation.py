@@ -177,8 +177,8 @@ def build_metrics(
     elif everything:
         names = [metric.name for metric in declared(evidence.task)]
     else:
-        words = [name.lower().partition("@") for name in check_words(metrics, "metrics", evidence.caller)]
-        names = [judged_name(evidence, word[0]) if word[2] == JUDGED else "".join(word) for word in words]
+        words = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
+        names = [judged_name(evidence, word) if word.endswith(f"@{JUDGED}") else word for word in words]
     built = {name: build_metric(name, evidence, n_bins, params) for name in names}
     return {name: pair for name, pair in built.items() if asked or evidence.answers(pair[1])}
 

@@ -18,7 +18,7 @@ from calibrant.core.tables import Pairs, width_index
 from calibrant.evidence import Evidence, NullDistribution, Task
 from calibrant.inference.error_bars import DECISIVE, regression_facts
 from calibrant.inference.joint import CLASS_SHARE, JointTest, class_pvalues, joint_test
-from calibrant.inference.verdict import ALPHA, CLAIM_ROWS, ClassGap, Facts
+from calibrant.inference.verdict import ALPHA, CLAIM_ROWS, ClassGap, Facts, resamples_needed
 from calibrant.metrics._ks import METRIC as KS
 from calibrant.views import ClassK, TopLabel, View
 
@@ -40,8 +40,12 @@ def judged(evidence: Evidence) -> View:
 
 
 def judged_name(evidence: Evidence, metric: str = "ks") -> str:
-    """Return the name of a metric through the view the verdict rests on; that of ks is the verdict's own."""
-    return through(metric, judged(evidence).name, evidence.task)
+    """Return the name of a metric through the view the verdict rests on, unless it names another: ``"ks@top-1"``.
+
+    Wherever a metric is named without a view and two classes are judged by one number, this decides.
+    """
+    short, _, view = metric.lower().partition("@")
+    return through(short, judged(evidence).name, evidence.task) if view in ("", JUDGED) else metric.lower()
 
 
 def through(metric: str, view: str, task: Task = "classes") -> str:
@@ -114,12 +118,14 @@ def class_facts(
         return facts
     gaps = _class_gaps(evidence, n_resamples, generator, clusters) if many else None
     share = 1.0 if gaps is None else 1.0 - CLASS_SHARE
+    needed = resamples_needed(1 / share)
     return replace(
         facts,
         pvalue=min(1.0, found.pvalue / share),
         resolvable=float(found.border + _POWER * found.noise),
         class_gaps=gaps or (),
         share=share,
+        needs_resamples=needed if len(found.scores) <= needed else 0,
     )
 
 

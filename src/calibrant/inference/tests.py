@@ -18,7 +18,7 @@ from calibrant.core.tables import Table
 from calibrant.errors import InputError, input_error
 from calibrant.evidence import NullDistribution
 from calibrant.inference.evaluation import build_metric
-from calibrant.inference.facts import judged
+from calibrant.inference.facts import judged, judged_name
 from calibrant.inference.joint import hosmer_lemeshow, joint_test, slope
 from calibrant.inference.kernel_test import kernel_test
 from calibrant.inference.null import null_distribution
@@ -59,8 +59,8 @@ def test_calibration(
     metric : str, optional
         Short name for ``method="resampling"``.
     view : View or str, optional
-        Whose pairs are tested: ``"class-2"``, ``"rank-2"`` …; default the top label, for ``"joint"`` the positive class
-        of two, for ``"spiegelhalter"`` the whole vector.
+        Whose pairs are tested: ``"class-2"``, ``"rank-2"`` …; default those of the verdict, the positive class of two
+        or the top label; for ``"spiegelhalter"`` the whole vector.
     groups : array-like of shape (n,), optional
         Cluster of each row: signs of whole clusters are drawn instead of labels; at least ten clusters.
     n_resamples : int, default 1000
@@ -179,7 +179,8 @@ def _needs_labels(name: str) -> InputError:
 
 
 def _resampling(setup: _Setup, name: str) -> TestResult:
-    full = name if setup.view is None else f"{name.partition('@')[0]}@{setup.view.name}"
+    short = name.partition("@")[0]
+    full = judged_name(setup.forecast, name) if setup.view is None else f"{short}@{setup.view.name}"
     return resampling_test(setup.forecast, full, setup.n_resamples, setup.rng, setup.clusters)
 
 
@@ -311,7 +312,7 @@ def hosmer_lemeshow_test(
     y_proba: ArrayLike,
     *,
     n_groups: int = 10,
-    view: View | str = "top-1",
+    view: View | str | None = None,
     groups: ArrayLike | None = None,
     n_resamples: int = 1000,
     sample_weight: ArrayLike | None = None,
@@ -325,7 +326,7 @@ def hosmer_lemeshow_test(
     -----
     Σ_g (O_g − E_g)²/V_g with V_g = Σ s(1 − s). The p-value comes from labels drawn from the forecasts, or signs of
     clusters (`groups`): with rare events χ² rejects too often. No parameter was fitted on held-out data, so none is
-    taken off.
+    taken off. Without a view it is that of the verdict: class 1 of two classes, else the top label.
 
     References
     ----------
@@ -343,7 +344,7 @@ def hosmer_lemeshow_test(
     )
     forecast.need_counts("a test")
     generator = check_rng(rng, "hosmer_lemeshow_test")
-    chosen = _single(view, "hosmer_lemeshow_test")
+    chosen = None if view is None else _single(view, "hosmer_lemeshow_test")
     check_count(n_resamples, "n_resamples", "hosmer_lemeshow_test", 1)
     setup = _Setup(forecast, chosen, _check_clusters(groups, forecast), n_resamples, generator)
     return _hosmer_lemeshow(setup, check_count(n_groups, "n_groups", "hosmer_lemeshow_test", 2, "10"))
@@ -353,7 +354,7 @@ def _hosmer_lemeshow(setup: _Setup, n_groups: int) -> TestResult:
     def statistic(table: Table, residual: Floats) -> Floats:
         return hosmer_lemeshow(table, residual, n_groups)[0]
 
-    view = as_view("top-1") if setup.view is None else setup.view
+    view = judged(setup.forecast) if setup.view is None else setup.view
     return _residual_test(setup, view, statistic, "hosmer-lemeshow", signed=False)
 
 

@@ -173,6 +173,8 @@ class Facts(Record):
     clusters: int | None = None
     #: Part of the error rate that the test of the judged view has; the gaps of classes have the rest.
     share: float = 1.0
+    #: Resamplings that a test at 5% needs, where fewer were made; 0 where they are enough.
+    needs_resamples: int = 0
 
     @property
     def bias(self) -> float:
@@ -253,6 +255,8 @@ def _status(facts: Facts, tolerance: float) -> tuple[Status, Direction | None]:
         if (abs(bias) < 0.5 * facts.ks or level) and (facts.ks > 0.5 * tolerance or not inside):
             return "right on average", "mixed"
         return "small gap" if inside else "miscalibrated", "over" if bias > 0 else "under"
+    if facts.needs_resamples:
+        return "cannot tell", None
     if facts.class_gaps:
         return "right on average", "mixed"
     if coarse:
@@ -260,6 +264,35 @@ def _status(facts: Facts, tolerance: float) -> tuple[Status, Direction | None]:
     if inside and facts.resolvable is not None and facts.resolvable <= tolerance:
         return "calibrated within tolerance", None
     return "no gap found", None
+
+
+def resamples_needed(pvalues: float) -> int:
+    """Return how many resamplings can reject at 5% where the smallest p-value is multiplied by `pvalues`.
+
+    Examples
+    --------
+    >>> resamples_needed(1), 1 / 21 < 0.05 <= 1 / 20
+    (20, True)
+    """
+    return math.floor(pvalues / ALPHA + 1e-9)
+
+
+def no_answer(facts: Any) -> str:
+    """Return the headline where nothing can be told."""
+    if facts.pvalue is None:
+        return "No test was made"
+    return "Too few resamplings to tell" if facts.needs_resamples else "Too few rows to tell"
+
+
+def too_few_draws(facts: Any) -> str:
+    """Return why a test at 5% says nothing."""
+    return f"A test at 5% needs at least {facts.needs_resamples} resamplings: with fewer it cannot find a gap"
+
+
+def let_it_test(facts: Any) -> str:
+    """Return what makes a test possible."""
+    most = f"at least {facts.needs_resamples} resamplings" if facts.needs_resamples else "at least one resampling"
+    return f"let it test: whole-number weights and {most}"
 
 
 def rows_needed(n: int, detectable: float | None, tolerance: float) -> int | None:
@@ -311,7 +344,7 @@ class _Words:
             return f"Calibrated within {100 * self.tolerance:g} points"
         if self.status == "no gap found":
             return "No gap found so far"
-        return "No test was made" if facts.pvalue is None else "Too few rows to tell"
+        return no_answer(facts)
 
     def _confidence(self) -> str:
         bias = self.facts.bias
@@ -345,6 +378,8 @@ class _Words:
             return (
                 f"{claim}. That is within chance for {count(facts.n)} rows, but a gap up to {hidden} points could hide."
             )
+        if facts.needs_resamples and self.status == "cannot tell":
+            return f"{claim}. {too_few_draws(facts)}."
         if self.status == "cannot tell" and facts.pvalue is not None:
             return (
                 f"With {count(facts.n)} rows only a gap above {points(facts.resolvable or 0)} points would show. "
@@ -414,8 +449,8 @@ class _Words:
             return "use", "use it; keep watching it with calibrant check or calibrant monitor"
         if facts.pvalue is None and not self._enough_clusters():
             return "collect rows", f"collect rows of more clusters: at least {FEWEST}"
-        if facts.pvalue is None:
-            return "add rows", "let it test: whole-number weights and at least one resampling"
+        if facts.pvalue is None or (facts.needs_resamples and self.status == "cannot tell"):
+            return "add rows", let_it_test(facts)
         rows = rows_needed(facts.n, facts.resolvable, self.tolerance)
         if self.status == "no gap found":
             more = "" if rows is None else f", or add rows: about {count(rows)} would settle it"

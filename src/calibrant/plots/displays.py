@@ -11,12 +11,14 @@ from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.inputs import Forecast, check_forecast, check_names
 from calibrant.core.options import check_rng
 from calibrant.errors import input_error, require
+from calibrant.inference.facts import judged
 from calibrant.io.layout import Layout
 from calibrant.io.paths import is_path
 from calibrant.io.predictions import frame_predictions, to_evidence
 from calibrant.io.predictions import to_forecast as read_forecast
 from calibrant.io.readers import read_predictions
 from calibrant.plots.palette import NEUTRAL, OURS, Ink, reader_ink
+from calibrant.views import View, as_view
 
 #: Color of axes and text: readable on white and on dark paper alike.
 INK = "#4B5563"
@@ -159,6 +161,11 @@ def to_forecast(
     if hasattr(y_true, "columns"):
         return read_forecast(frame_predictions(_polars(y_true), Layout()), caller=caller)
     raise input_error("y_proba", caller, "be given next to arrays", "None", "pass probabilities, a frame or a path")
+
+
+def chosen_view(view: View | str | None, forecast: Forecast, caller: str) -> View:
+    """Return the view a picture shows: that of the verdict unless another is named."""
+    return judged(forecast) if view is None else as_view(view, caller)
 
 
 def to_rows(y_true: Any, mean: Any, variance: Any, caller: str) -> tuple[Any, Any, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_n_bins
 from calibrant.core.tables import value_table
-from calibrant.plots.displays import Display, new_grid, to_forecast, unit_square
-from calibrant.views import View, as_view
+from calibrant.plots.displays import Display, chosen_view, new_grid, to_forecast, unit_square
+from calibrant.views import View
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def plot_ks(
     y_true: Any,
     y_proba: ArrayLike | None = None,
     *,
-    view: View | str = "top-1",
+    view: View | str | None = None,
     windows: int = 40,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -75,8 +75,8 @@ def plot_ks(
     ----------
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
-    view : View or str, default "top-1"
-        Which scores.
+    view : View or str, optional
+        Which scores; default those of the verdict: class 1 of two classes, else the top label.
     windows : int, default 40
         Windows of equal mass of the local averages.
     ax : four matplotlib Axes, optional
@@ -95,7 +95,7 @@ def plot_ks(
     >>> pyplot().close("all")
     """
     forecast = to_forecast(y_true, y_proba, "plot_ks", sample_weight=sample_weight, classes=classes, space=space)
-    table = value_table(as_view(view, "plot_ks").pairs(forecast))
+    table = value_table(chosen_view(view, forecast, "plot_ks").pairs(forecast))
     sums = (table.w, table.ws, table.wt)
     fractile, score, hits = (np.concatenate([[0.0], np.cumsum(values) / table.total]) for values in sums)
     gap = np.abs(hits - score)  # [1] eq. (11)

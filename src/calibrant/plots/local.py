@@ -13,8 +13,8 @@ from calibrant.core.options import check_count, check_share
 from calibrant.core.tables import value_table
 from calibrant.estimators import check_decay
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, generator, to_forecast, unit_square
-from calibrant.views import View, as_view
+from calibrant.plots.displays import Display, chosen_view, generator, to_forecast, unit_square
+from calibrant.views import View
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def plot_local(
     y_true: Any,
     y_proba: ArrayLike | None = None,
     *,
-    view: View | str = "top-1",
+    view: View | str | None = None,
     decay: float | tuple[float, ...] = 0.9,
     level: float = 0.95,
     n_resamples: int = 200,
@@ -62,8 +62,8 @@ def plot_local(
     ----------
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
-    view : View or str, default "top-1"
-        Which scores.
+    view : View or str, optional
+        Which scores; default those of the verdict: class 1 of two classes, else the top label.
     decay : float or several, default 0.9
         Weight kept per hundredth of score; one curve each.
     level, n_resamples, rng
@@ -85,7 +85,7 @@ def plot_local(
     >>> pyplot().close("all")
     """
     forecast = to_forecast(y_true, y_proba, "plot_local", sample_weight=sample_weight, classes=classes, space=space)
-    question = as_view(view, "plot_local")
+    question = chosen_view(view, forecast, "plot_local")
     check_count(n_resamples, "n_resamples", "plot_local")
     check_share(level, "level", "plot_local")
     table = value_table(question.pairs(forecast))

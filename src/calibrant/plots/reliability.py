@@ -16,8 +16,8 @@ from calibrant.core.options import check_count, check_share
 from calibrant.core.tables import Pairs, Table, sum_by, value_table
 from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, generator, new_grid, odds_ticks, to_forecast, unit_square
-from calibrant.views import View, as_view
+from calibrant.plots.displays import Display, chosen_view, generator, new_grid, odds_ticks, to_forecast, unit_square
+from calibrant.views import View
 
 Curve = Literal["bins", "isotonic", "smooth", "local"]
 #: Points of the smooth curve, and cells of the strip of counts.
@@ -222,7 +222,7 @@ def plot_reliability(
     y_true: Any,
     y_proba: ArrayLike | None = None,
     *,
-    view: View | str = "top-1",
+    view: View | str | None = None,
     curve: Curve = "bins",
     n_bins: int = 15,
     bins: Literal["width", "mass"] = "width",
@@ -244,8 +244,9 @@ def plot_reliability(
     ----------
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
-    view : View or str, default "top-1"
-        Which scores: "top-1", "within-2", "class-3", "classwise" (small multiples), …
+    view : View or str, optional
+        Which scores: "top-1", "within-2", "class-3", "classwise" (small multiples), …; default those of the verdict:
+        class 1 of two classes, else the top label.
     curve : {"bins", "isotonic", "smooth", "local"}, default "bins"
         Dots per bin; the isotonic (CORP) curve; a Gaussian-smoothed curve; Nixon's datapoint-specific curve.
     n_bins, bins
@@ -288,7 +289,7 @@ def plot_reliability(
     check_names(bins, ("width", "mass"), "bins", caller)
     check_names(scale, ("linear", "logit"), "scale", caller)
     forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
-    question, random = as_view(view, caller), generator(rng, caller)
+    question, random = chosen_view(view, forecast, caller), generator(rng, caller)
     check_count(n_resamples, "n_resamples", caller)
     check_share(level, "level", caller)
     settings: dict[str, Any] = {

@@ -11,7 +11,6 @@ from calibrant.studies.adversarial import adversarial
 from calibrant.studies.bins import bins
 from calibrant.studies.coverage import coverage
 from calibrant.studies.estimator_bias import estimator_bias
-from calibrant.studies.findings import findings
 from calibrant.studies.frame import Study, StudyResult, run_study
 from calibrant.studies.label_noise import label_noise
 from calibrant.studies.learning_curves import learning_curves
@@ -26,7 +25,6 @@ __all__ = [
     "bins",
     "coverage",
     "estimator_bias",
-    "findings",
     "label_noise",
     "learning_curves",
     "resolution",

@@ -25,9 +25,9 @@ from calibrant.core.options import check_count, check_path, check_type
 from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
-from calibrant.studies.checkpoints import SCHEMA, Piece, Tell, run_pieces
+from calibrant.studies.checkpoints import SCHEMA, Document, Piece, Tell, read_json, run_pieces
 from calibrant.studies.drawing import draw_panels
-from calibrant.studies.writing import text_table
+from calibrant.studies.writing import made, text_table
 
 __all__ = [
     "Cell",
@@ -73,12 +73,11 @@ class Study:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Everything that decides the numbers, as plain values."""
+        """Everything that decides the numbers of a cell beside the cell itself, as plain values."""
         return {
             "schema": SCHEMA,
             "study": self.name,
             "seed": self.seed,
-            "cells": [cell_key(cell) for cell in self.cells],
             "arrays": {name: _digest(value) for name, value in sorted(self.arrays.items())},
         }
 
@@ -99,11 +98,11 @@ def cell_rng(study: Study, cell: Cell) -> np.random.Generator:
     return np.random.default_rng([study.seed, zlib.crc32(cell_key(cell).encode())])
 
 
-def _work(study: Study, cell: Cell) -> dict[str, list[Row]]:
+def _work(study: Study, cell: Cell) -> Document:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
-        return {"rows": study.worker(cell, study.arrays, cell_rng(study, cell))}
+        return {"rows": study.worker(cell, study.arrays, cell_rng(study, cell)), "made": made()}
 
 
 @dataclass(frozen=True)
@@ -145,13 +144,18 @@ def run_study(
     study : Study
         What to do.
     folder : path, optional
-        Where finished cells are kept; the same study (same arrays, cells and seed) goes on there.
+        Where finished cells are kept; the same study (same arrays and seed) goes on there, whatever cells it has.
     jobs : int, optional
         Processes, by default one; 0 means one per core. More than one needs a script that can be imported
         (``if __name__ == "__main__"``); no number depends on it.
     progress : callable, optional
         Called with (done, all, cell) after every cell.
     """
+    return [row for answer in run_cells(study, folder, jobs, progress) for row in answer["rows"]]
+
+
+def run_cells(study: Study, folder: str | Path | None, jobs: int | None, progress: Tell | None) -> list[Document]:
+    """Run (or resume) a study: the rows of every cell, and with which code they were made."""
     here = current_workspace()
     folder, jobs = here.folder if folder is None else folder, here.jobs if jobs is None else jobs
     progress = here.progress if progress is None else progress
@@ -168,8 +172,21 @@ def run_study(
         Piece(cell_key(cell), (study, cell), None if place is None else place / _file_name(cell))
         for cell in study.cells
     ]
-    answers = run_pieces(_work, pieces, jobs=cores(jobs), progress=progress)
-    return [row for answer in answers for row in answer["rows"]]
+    return run_pieces(_work, pieces, jobs=cores(jobs), progress=progress)
+
+
+def kept_cells(study: Study, folder: str | Path | None, made_by: str | None = None) -> dict[str, Document]:
+    """Return the finished cells of a folder by `cell_key`; those of other code than `made_by` are removed."""
+    kept: dict[str, Document] = {}
+    place = None if folder is None else _claim(Path(folder), study)
+    for cell in study.cells if place is not None else ():
+        path = place / _file_name(cell)
+        found = read_json(path) if path.exists() else {}
+        if found and made_by not in (None, found.get("made", {}).get("code")):
+            path.unlink()
+        elif found:
+            kept[cell_key(cell)] = found
+    return kept
 
 
 def _file_name(cell: Cell) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant import __version__
 from calibrant.core.text import significant, table
 
 if TYPE_CHECKING:
     from calibrant.studies.frame import StudyResult
 
-__all__ = ["markdown", "markdown_table", "stamp", "study_page", "text_table"]
+__all__ = ["made", "markdown", "markdown_table", "stamp", "study_page", "text_table"]
 
 
 def _cell(value: Any) -> str:
@@ -69,6 +73,16 @@ def stamp(command: str, *packages: str) -> str:
     versions = ", ".join(filter(None, (of(name) for name in names)))
     today = datetime.now(UTC).date()
     return f"Written by `{command}` on {today}: {versions}, Python {platform.python_version()}."
+
+
+@lru_cache(maxsize=1)
+def made() -> dict[str, str]:
+    """Return date, version and a digest of the code of this package: what a number that is kept was made with."""
+    digest = sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    code = digest.hexdigest()[:7]
+    return {"date": str(datetime.now(UTC).date()), "version": __version__, "code": code}
 
 
 def study_page(result: StudyResult, command: str) -> str:

@@ -84,7 +84,8 @@ def compare(
     calibrator : fitted calibrator or path, optional
         Instead of the second forecast: its output is compared with its input.
     metrics : iterable of str, optional
-        Short names; default the default set without the mean confidence.
+        Short names; default the default set without the mean confidence. A calibration error is that of the view of
+        the verdict: class 1 of two classes, else the top label; ``"ks@top-1"`` names one.
     injective : bool, default False
         Whether the second forecast is a one-to-one function of the first; a calibrator says it itself.
     space : str or pair of str, optional

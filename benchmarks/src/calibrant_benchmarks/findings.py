@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from calibrant._typing import Array, Floats
+from calibrant.core.inputs import check_names, check_words
 from calibrant.datasets import adversarial as data
-from calibrant.studies import probes
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant.studies.checkpoints import Document
+from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, cell_key, kept_cells, run_cells
+from calibrant.studies.writing import made
+from calibrant_benchmarks import probes
 
-__all__ = ["FINDINGS", "Finding", "findings"]
+__all__ = ["FINDINGS", "PARTS", "Finding", "findings"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,9 @@ FINDINGS: tuple[Finding, ...] = (
     Finding("monitor", "break on day 100 against day 1, days later", "", "≤ 1", probes.late_break, 0.25),
 )
 
+#: Parts of the table.
+PARTS: tuple[str, ...] = tuple(dict.fromkeys(line.part for line in FINDINGS))
+
 
 def findings(
     *,
@@ -135,7 +141,8 @@ def findings(
     Parameters
     ----------
     only : iterable of str, optional
-        Parts of the table; default all.
+        Parts to measure; default all. Parts that `folder` holds already are shown too. A named part is measured again
+        where other code of this package made what is kept.
     repeats : int, default 400
         Samples of each line.
     parts, seed, folder, jobs, progress
@@ -145,9 +152,12 @@ def findings(
     -------
     StudyResult
         Rows: part, setting, number, what 0.1 showed, samples, shown (percent of samples with a number instead of a
-        dash), now, what must be, and whether it is kept (within the bound, two standard errors allowed).
+        dash), now, what must be, whether it is kept (within the bound, two standard errors allowed), and when and by
+        which code it was measured.
     """
-    chosen = set(only) if only is not None else {line.part for line in FINDINGS}
+    chosen = list(PARTS if only is None else check_words(only, "only", "findings"))
+    for name in chosen:
+        check_names(name, PARTS, "only", "findings")
     cells: list[Cell] = [
         {
             "line": line.setting,
@@ -156,12 +166,16 @@ def findings(
             "repeats": max(1, round(repeats * line.share) // parts),
         }
         for line in FINDINGS
-        if line.part in chosen
         for part in range(parts if line.share else 1)
     ]
-    study = Study("inference", _one_cell, tuple(cells), {}, seed)
-    rows = _collect(run_study(study, folder=folder, jobs=jobs, progress=progress))
-    return StudyResult("inference", tuple(rows), _sentence(rows))
+    study = Study("inference", _one_cell, tuple(cell for cell in cells if cell["group"] in chosen), {}, seed)
+    kept_cells(study, folder, None if only is None else made()["code"])
+    done = dict(zip(map(cell_key, study.cells), run_cells(study, folder, jobs, progress), strict=True))
+    done |= kept_cells(replace(study, cells=tuple(cells)), folder)
+    missing = {cell["group"] for cell in cells if cell_key(cell) not in done}
+    shown = [done[cell_key(cell)] for cell in cells if cell["group"] not in missing]
+    rows = _collect(shown)
+    return StudyResult("inference", tuple(rows), _sentence(rows, [part for part in PARTS if part in missing]))
 
 
 def _find(cell: Cell) -> Finding:
@@ -181,11 +195,15 @@ def _one_cell(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator)
     ]
 
 
-def _collect(found: list[Row]) -> list[Row]:
+def _collect(found: list[Document]) -> list[Row]:
     sums: dict[tuple[str, str, str], Floats] = {}
-    for row in found:
-        key = (row["group"], row["line"], row["what"])
-        sums[key] = sums.get(key, np.zeros(4)) + np.array(row["sums"])
+    times: dict[tuple[str, str], str] = {}
+    for answer in found:
+        for row in answer["rows"]:
+            key = (row["group"], row["line"], row["what"])
+            sums[key] = sums.get(key, np.zeros(4)) + np.array(row["sums"])
+            now = "{date}, {version}, code {code}".format(**answer["made"])
+            times[key[:2]] = min(times.get(key[:2], now), now)
     rows: list[Row] = []
     for (group, setting, what), (samples, shown, total, squares) in sums.items():
         line = _find({"group": group, "line": setting})
@@ -202,12 +220,13 @@ def _collect(found: list[Row]) -> list[Row]:
                 "now": "–" if now is None else f"{100 * now:.1f}%" if line.percent else f"{now:.3g}",
                 "must be": "" if aside else line.rule,
                 "kept": None if aside else line.kept(now, shown, squares),
+                "measured": times[group, setting],
             }
         )
     return rows
 
 
-def _sentence(rows: list[Row]) -> str:
+def _sentence(rows: list[Row], missing: list[str]) -> str:
     judged = [row for row in rows if row["kept"] is not None]
     broken: dict[str, list[str]] = {}
     for row in judged:
@@ -216,4 +235,7 @@ def _sentence(rows: list[Row]) -> str:
     kept = len(judged) - sum(map(len, broken.values()))
     text = f"{kept} of {len(judged)} numbers are within their bound (two standard errors allowed)."
     lines = "; ".join(f"{where} ({', '.join(what)})" for where, what in broken.items())
-    return text + (f" Outside: {lines}." if broken else "")
+    text += f" Outside: {lines}." if broken else ""
+    older = list(dict.fromkeys(row["part"] for row in rows if not row["measured"].endswith(made()["code"])))
+    text += f" Measured with other code than that of this page ({made()['code']}): {', '.join(older)}." if older else ""
+    return text + (f" Not measured yet: {', '.join(missing)}." if missing else "")
