@@ -107,3 +107,65 @@ def test_intervals_of_changes_cover(slope, after):
         for name in names:
             hits[name] += found[name].interval.low - 1e-9 <= one[name] - two[name] <= found[name].interval.high + 1e-9
     assert min(hits.values()) >= 2 * (93 - 3.7), hits
+
+
+def test_two_classes_are_compared_by_class_1():
+    from calibrant.metrics import expected_calibration_error
+
+    y, p = rows(400, 0.5)
+    q = expit(0.5 * logit(p))
+    found = compare(y, p, q)
+    assert [change.name for change in found][1:4] == ["ece@class-1", "ks@class-1", "mmce@class-1"]
+    assert found["ks"] is found["ks@class-1"]
+    assert found["ece"].before == expected_calibration_error(y, p, view="class-1")
+    both = compare(y, p, q, metrics=["ks", "ks@top-1"])
+    assert [change.name for change in both] == ["ks@class-1", "ks@top-1"]
+    assert both["ks"].before != both["ks@top-1"].before
+    three = np.stack([1 - p, p / 2, p / 2], axis=1)
+    assert [change.name for change in compare(y, three, three)][1:3] == ["ece", "ks"]
+
+
+def test_few_surprises_widen_the_change_of_a_score():
+    """No event in 300 rows that promise two: the change of the log score is not known to four digits."""
+    rng = np.random.default_rng(0)
+    chance = np.minimum(np.exp(-5.3 + 0.8 * rng.standard_normal(300)), 0.5)
+    other = np.full(300, chance.mean())
+    none = compare(np.zeros(300, dtype=int), chance, other, metrics=["nll"])["nll"]
+    assert none.interval.high - none.interval.low > 0.005
+    assert none.interval.low < chance @ np.log(chance / other) / 300 < none.interval.high
+    assert (none.interval.low <= 0 <= none.interval.high) == (none.pvalue > 0.05)
+    same = compare(np.zeros(300, dtype=int), chance, chance, metrics=["nll", "brier"])
+    assert [change.pvalue for change in same] == [1.0, 1.0]
+
+
+def rare_pair(n, rng):
+    """Two calibrated forecasts of a rare event, the second without half of what the first knows."""
+    a, b = 0.8 * rng.standard_normal((2, n))
+    chance = np.minimum(np.exp(-4.9 + a + b - 0.64), 0.5)
+    return chance, chance, np.exp(-4.9 + a - 0.32)
+
+
+def sure_pair(n, rng):
+    """Confidences above 0.998 with twice and half as many errors as claimed."""
+    side = rng.choice([-1, 1], n)
+    claim = expit(-(7 + rng.exponential(1, n)))
+    chance, first, second = (np.where(side > 0, 1 - k * claim, k * claim) for k in (4, 1, 2))
+    return chance, first, second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", [rare_pair, sure_pair])
+@pytest.mark.parametrize("n", [300, 1000])
+def test_changes_of_scores_cover_where_events_are_rare(draw, n):
+    def scores(chance, q):
+        return np.array([2 * np.mean(chance * (1 - q) ** 2 + (1 - chance) * q**2),
+                         -np.mean(chance * np.log(q) + (1 - chance) * np.log1p(-q))])  # fmt: skip
+
+    chance, first, second = draw(400_000, np.random.default_rng(1))
+    truth = scores(chance, first) - scores(chance, second)
+    rng, hits = np.random.default_rng(2), np.zeros(2)
+    for _ in range(400):
+        chance, first, second = draw(n, rng)
+        found = compare((rng.random(n) < chance).astype(int), first, second, metrics=["brier", "nll"])
+        hits += [one.interval.low <= value <= one.interval.high for one, value in zip(found, truth, strict=True)]
+    assert (hits >= 400 * (0.93 - 0.0255)).all(), hits / 400

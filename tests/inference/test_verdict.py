@@ -203,3 +203,27 @@ def test_the_tolerance_of_a_rare_event_is_a_part_of_its_rate(factor, status):
         assert (verdict.status, verdict.next_step) == (status, "repair")
     asked = calibrant.evaluate(happened, risk * factor, tolerance=0.03, n_resamples=200, rng=0).verdict
     assert asked.tolerance == 0.03  # what is asked for is kept
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_too_few_resamplings_never_clear_a_model(classes):
+    """Twenty draws cannot reject at 5% where the error rate is shared with the classes; nothing positive is said."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(classes, 0.3), 3000)
+    y = np.array([rng.choice(classes, p=row) for row in 0.4 * p + 0.6 / classes])
+    enough = {2: 20, 4: 28}[classes]
+    few = calibrant.evaluate(y, p, n_resamples=enough - 1, rng=0).verdict
+    assert (few.status, few.found, few.next_step) == ("cannot tell", False, "add rows")
+    assert f"at least {enough} resamplings" in few.sentence
+    assert f"at least {enough} resamplings" in few.advice
+    assert few.headline == "Too few resamplings to tell"
+    assert calibrant.evaluate(y, p, n_resamples=enough, rng=0).verdict.found
+
+
+def test_too_few_resamplings_of_error_bars():
+    from calibrant.regression import evaluate as evaluate_means
+
+    rng = np.random.default_rng(0)
+    y, zero, one = 0.995 * rng.standard_normal(4000), np.zeros(4000), np.ones(4000)
+    assert evaluate_means(y, zero, one, n_resamples=79, rng=0).verdict.headline == "Too few resamplings to tell"
+    assert evaluate_means(y, zero, one, n_resamples=80, rng=0).verdict.status != "cannot tell"

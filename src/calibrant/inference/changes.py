@@ -13,13 +13,14 @@ import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.core.declare import Metric
-from calibrant.core.moments import normal_quantile
+from calibrant.core.moments import FEW_EVENTS, garwood, mean_moments, normal_quantile
 from calibrant.core.results import Interval
+from calibrant.core.row_scores import pair_block, possible_scores
 from calibrant.core.tables import Pairs
 from calibrant.estimators import Noise
 from calibrant.inference.intervals import offered_interval
 
-__all__ = ["accuracy_change", "error_change", "exact_mcnemar", "inverted", "tango"]
+__all__ = ["accuracy_change", "error_change", "exact_mcnemar", "inverted", "score_ends", "tango"]
 
 #: From a level to the ends of the interval at that level.
 Ends: TypeAlias = Callable[[float], tuple[float, float]]
@@ -120,6 +121,79 @@ def accuracy_change(gained: float, lost: float, n: int, total: float, level: flo
     elif low <= 0.0 <= high:
         pvalue = math.nextafter(1 - level, 1.0)
     return Interval((gained - lost) / total, low, high, level, "tango", n), pvalue
+
+
+# -- mean scores where hardly any row goes against its forecast ---------------------------------
+
+
+def score_ends(recipe: Any, first: Any, second: Any, difference: Floats, sign: float) -> Ends | None:
+    """Return the ends of the change of a mean score that few surprises decide; None where there are enough of them.
+
+    `difference` is that of every row, first − second times `sign`.
+
+    Notes
+    -----
+    A surprise is a row that does not have its likeliest class (of both forecasts together). Without one the difference
+    of a row is known; with one it jumps. Sums of jumps up and of jumps down are weighted Poisson sums with the interval
+    of [1], which counts one more event of the size that is due; the ends join as in `error_change`, with the spread of
+    what is known.
+
+    References
+    ----------
+    [1] Fay & Feuer (1997), Confidence intervals for directly standardized rates: a method based on the gamma
+        distribution, Statistics in Medicine 16, eq. (4)-(6).
+    """
+    if first.task == "regression":
+        return None
+    weight = np.ones(len(difference)) if first.weights is None else first.weights
+    if min(float(weight @ ~np.asarray(one.hit, dtype=bool)) for one in (first, second)) >= FEW_EVENTS:
+        return None
+    if recipe.pairs_suffice and first.task != "pairs":  # each forecast has a top label of its own
+        return lambda _: (-math.inf, math.inf)
+    blocks, truth = _blocks(recipe, first, second)
+    rows, likely = np.arange(len(truth)), (blocks[0] + blocks[1]).argmax(axis=1)
+    struck = truth != likely
+    with np.errstate(invalid="ignore"):
+        possible = sign * (possible_scores(recipe.score, blocks[0]) - possible_scores(recipe.score, blocks[1]))
+    known = possible[rows, likely]
+    jump = possible - known[:, None]
+    jump[~np.isfinite(jump)] = 0.0
+    total = float(weight.sum())
+    seen = np.where(struck, difference - known, 0.0)
+    sides = []
+    for side in (1.0, -1.0):
+        size = np.maximum(side * jump, 0.0)
+        due = [(weight @ (q * size**2).sum(axis=1), weight @ (q * size).sum(axis=1)) for q in blocks]
+        one = np.maximum(side * seen, 0.0)
+        largest = max([float(one.max()), *(float(a / b) for a, b in due if b > 0)])
+        sides.append((float(weight @ one), float(weight @ one**2), largest))
+    middle, spread = float(weight @ known), mean_moments(known, first.weights, None).error * total
+
+    def ends(level: float) -> tuple[float, float]:
+        z = normal_quantile(0.5 + level / 2)
+        (up, down), reach = (_weighted_counts(*one, level) for one in sides), z * spread
+        value = middle + sides[0][0] - sides[1][0]
+        low = math.hypot(sides[0][0] - up[0], down[1] - sides[1][0], reach)
+        high = math.hypot(up[1] - sides[0][0], sides[1][0] - down[0], reach)
+        return (value - low) / total, (value + high) / total
+
+    return ends
+
+
+def _weighted_counts(total: float, squares: float, largest: float, level: float) -> tuple[float, float]:
+    """Return the interval of a weighted sum of Poisson counts [1 of `score_ends`]."""
+    low = squares / total * garwood(total**2 / squares, level)[0] if total > 0 else 0.0
+    if largest <= 0:
+        return low, total
+    more, above = total + largest, squares + largest**2
+    return low, above / more * garwood(more**2 / above - 1.0, level)[1]
+
+
+def _blocks(recipe: Any, first: Any, second: Any) -> tuple[list[Floats], Ints]:
+    """Return the probabilities of both forecasts, and the place of what happened."""
+    if recipe.pairs_suffice:
+        return [pair_block(one.top_score) for one in (first, second)], np.asarray(first.hit, dtype=np.int64)
+    return [np.asarray(one.proba(), dtype=np.float64) for one in (first, second)], np.asarray(first.codes)
 
 
 # -- calibration errors -----------------------------------------------------------------------

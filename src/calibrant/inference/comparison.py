@@ -19,7 +19,7 @@ from calibrant.core.results import Difference, Interval, Record
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
-from calibrant.inference.changes import accuracy_change, error_change, inverted
+from calibrant.inference.changes import accuracy_change, error_change, inverted, score_ends
 from calibrant.inference.evaluation import build_metric
 from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
@@ -207,7 +207,9 @@ def compare_evidence(
     verdict = _verdict(results, first, second)
     notes = (f"{number_of_clusters(clusters)} clusters are too few for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
-    return Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=judged(first).name)
+    return Comparison(
+        tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=judged(first).name
+    )
 
 
 def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:
@@ -274,11 +276,15 @@ class _Judge:
             return None, None
         a, b = first.value(recipe), second.value(recipe)
         value = sign * (a - b)
-        low, high = self.ends(difference, weights, self.clusters, self.level)
-        if np.ptp(difference) == 0:
-            pvalue = 1.0 if difference[0] == 0 else 0.0
-        else:
-            pvalue = inverted(lambda level: self.ends(difference, weights, self.clusters, level))
+        rare = score_ends(recipe, first, second, difference, sign) if self.clusters is None else None
+
+        def ends(level: float) -> tuple[float, float]:
+            return self.ends(difference, weights, self.clusters, level) if rare is None else rare(level)
+
+        low, high = ends(self.level)
+        if not math.isfinite(low):
+            return None, None
+        pvalue = (1.0 if difference[0] == 0 else 0.0) if np.ptp(difference) == 0 and rare is None else inverted(ends)
         if recipe.link is not None:  # the root of a mean: the difference of roots, by the slope of the root
             slope, mean = (1.0 / (a + b) if a + b > 0 else 0.0), float(np.average(difference, weights=weights))
             low, high = value + (low - mean) * slope, value + (high - mean) * slope

@@ -64,7 +64,7 @@ class RegressionFacts(Record):
     levels: tuple[float, ...] = ()
     below: tuple[float, ...] = ()
     #: Resamplings behind the p-values.
-    resamples: int = 0
+    resamples: int = 1000
 
     @property
     def needs_resamples(self) -> int:
