@@ -640,3 +640,47 @@ def test_a_sample_without_surprises_clears_no_sharp_forecast_of_two_classes():
             assert (
                 calibrant.inference.equivalence_test(y, rows.forecast, epsilon=epsilon, error=name, rng=0).pvalue > 0.05
             )
+
+
+def test_no_event_of_many_that_were_due():
+    """Sixty events are due and none comes: the interval of a mean score is not a point."""
+    y, p = np.zeros(3000, dtype=int), np.full(3000, 0.02)
+    found = calibrant.evaluate(y, p, metrics=["brier", "nll"], classes=[0, 1])
+    for name, event in (("brier", 2 * (0.98**2 - 0.02**2)), ("nll", np.log(0.98 / 0.02))):
+        span = found[name].interval
+        assert span.low == pytest.approx(found[name].value)
+        assert span.high - span.low >= 3.5 * event / 3000  # a count of 0 may have been 3.69
+
+
+def test_one_weight_above_all_infers_nothing():
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    y, weight = (rng.random(200) < p).astype(int), np.full(200, 0.5)
+    weight[0] = 1e6
+    found = calibrant.evaluate(y, p, sample_weight=weight)
+    assert all(one.interval is None and one.pvalue is None for one in found)
+    assert found.verdict.status == "cannot tell"
+    assert "are worth 1, too few" in str(found)
+    compared = calibrant.compare(y, p, p**2, sample_weight=weight)
+    assert all(one.interval is None and one.pvalue is None for one in compared)
+    weight[0] = 1.0
+    assert calibrant.evaluate(y, p, sample_weight=weight)["brier"].interval is not None
+
+
+def test_a_limit_that_draws_cannot_break_is_refused():
+    rng = np.random.default_rng(0)
+    p = rng.random(500)
+    y = (rng.random(500) < p**3).astype(int)
+    with pytest.raises(ValueError, match=r"above 0\.048, the smallest p-value that 20 resamplings can show.*=100"):
+        calibrant.check(y, p, min_pvalues=0.01, n_resamples=20)
+    with pytest.raises(ValueError, match="smallest p-value that 1000 resamplings"):
+        calibrant.check(y, p, min_pvalues={"ece": 0.0005})
+    assert not calibrant.check(y, p, min_pvalues=0.01, n_resamples=200).passed
+    coin = (rng.random(500) < 0.5).astype(int)
+    assert not calibrant.check(coin, p, min_pvalues={"brier": 0.0005}).passed  # its law needs no draws
+
+
+def test_one_row_shows_nothing():
+    verdict = calibrant.evaluate([1], [0.9]).verdict
+    assert "With 1 row no gap would show." in verdict
+    assert "collect about 1 " not in verdict.advice

@@ -26,7 +26,7 @@ from calibrant.core.tables import Pairs, Table, cell_key
 
 __all__ = [
     "FEWEST", "RARELY", "TableSigns", "cluster_numbers", "clustered_error", "few_clusters", "few_surprises",
-    "number_of_clusters", "signs"
+    "number_of_clusters", "signs", "too_few"
 ]  # fmt: skip
 
 #: Clusters below which nothing is inferred.
@@ -59,6 +59,12 @@ def few_clusters(clusters: Ints | None) -> bool:
     """Whether there are clusters, but too few to infer anything from them."""
     found = number_of_clusters(clusters)
     return found is not None and found < FEWEST
+
+
+def too_few(clusters: Ints | None, counts: bool) -> str:
+    """Return what is too few, in words; without counts the clusters are weighted rows."""
+    many = number_of_clusters(clusters)
+    return f"{many} clusters are too few" if counts else f"rows with these importance weights are worth {many}, too few"
 
 
 def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:

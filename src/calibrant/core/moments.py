@@ -261,7 +261,8 @@ def event_ends(moments: Moments, null: Moments, level: float) -> tuple[float, fl
     -----
     A mean of n rows whose sum jumps by J at rare events has variance J²λ/n² and skewness 1/√λ: three moments tell how
     many events λ there are and how large they are. Under calibration the forecasts say both, also where none was seen.
-    With fewer than twenty the sum is J times a Poisson count, whose exact interval [1] is scaled by J.
+    With fewer than twenty due, or fewer than six seen, the sum is J times a Poisson count, whose exact interval [1] is
+    scaled by J.
 
     References
     ----------
@@ -269,9 +270,10 @@ def event_ends(moments: Moments, null: Moments, level: float) -> tuple[float, fl
     """
     skewness = abs(null.skewness) / math.sqrt(null.count)
     seen = abs(moments.skewness) / math.sqrt(moments.count)
-    if skewness * skewness * FEW_EVENTS <= 1.0 and seen * seen * FEW_SEEN <= 1.0:
-        return None
     second, total = (moments.error * moments.count) ** 2, moments.count
+    came = second >= FEW_SEEN * (skewness * null.error * total) ** 2  # of the events that were due
+    if came and skewness * skewness * FEW_EVENTS <= 1.0 and seen * seen * FEW_SEEN <= 1.0:
+        return None
     jump = max(skewness * null.error * total, seen * math.sqrt(second))
     events = second / (jump * jump)
     low, high = garwood(events, level)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Floats, Ints
+from calibrant.core.clusters import FEWEST
 from calibrant.core.refusals import first_true
 from calibrant.core.text import count
 from calibrant.core.weights import WeightKind, are_counts, effective_n
@@ -90,8 +91,14 @@ class RowEvidence:
         return other
 
     def own_clusters(self) -> Ints | None:
-        """Return each row as its own cluster where weights are importance: the spread is then that of weighted rows."""
-        return None if self.counts else np.arange(self.n)
+        """Return each row as its own cluster where weights are importance: the spread is then that of weighted rows.
+
+        Rows worth fewer than ten equally weighted ones are as many clusters, too few to infer anything from.
+        """
+        if self.counts:
+            return None
+        worth = effective_n(self.weights, self.n)
+        return np.arange(self.n) if worth >= FEWEST else np.arange(self.n) % max(int(worth), 1)
 
     def need_counts(self, what: str) -> None:
         """Refuse weights that are not whole numbers where `what` needs counts."""

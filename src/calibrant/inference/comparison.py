@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
-from calibrant.core.clusters import RARELY, few_clusters, few_surprises, number_of_clusters
+from calibrant.core.clusters import RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
 from calibrant.core.moments import mean_ends, mean_moments
@@ -205,7 +205,7 @@ def compare_evidence(
         interval, pvalue = (None, None) if few or (rare and recipe.is_mean) else how.change(metric, recipe, sign)
         results.append(Difference(name, a, b, change, interval, pvalue, bool(injective and metric.proper)))
     verdict = _verdict(results, first, second)
-    notes = (f"{number_of_clusters(clusters)} clusters are too few for intervals: at least ten are needed",) * few
+    notes = (f"{too_few(clusters, first.counts or groups is not None)} for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
     return Comparison(
         tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=judged(first).name

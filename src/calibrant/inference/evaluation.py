@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.arguments import check_options
-from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, number_of_clusters
+from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
@@ -351,8 +351,8 @@ def evaluate_evidence(
     notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []
     known: Any = evidence  # class probabilities and pairs have views
     if few_clusters(clusters):
-        many = number_of_clusters(clusters)
-        notes.append(f"{many} clusters are too few: no p-values, intervals or verdict with fewer than {FEWEST}")
+        why = too_few(clusters, evidence.counts or groups is not None)
+        notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
     elif known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}

@@ -381,10 +381,9 @@ class _Words:
         if facts.needs_resamples and self.status == "cannot tell":
             return f"{claim}. {too_few_draws(facts)}."
         if self.status == "cannot tell" and facts.pvalue is not None:
-            return (
-                f"With {count(facts.n)} rows only a gap above {points(facts.resolvable or 0)} points would show. "
-                f"The {points(facts.bias)}-point gap seen here may be chance."
-            )
+            rows, seen = f"With {count(facts.n)} row{'s' * (facts.n != 1)}", facts.resolvable or 0.0
+            shows = f"only a gap above {points(seen)} points would show" if seen < 1 else "no gap would show"
+            return f"{rows} {shows}. The {points(facts.bias)}-point gap seen here may be chance."
         if facts.pvalue is not None:
             rely = self.direction == "under" and facts.event is None
             return f"{claim}.{' You can rely on it more than it says.' if rely else ''}"
@@ -451,7 +450,7 @@ class _Words:
             return "collect rows", f"collect rows of more clusters: at least {FEWEST}"
         if facts.pvalue is None or (facts.needs_resamples and self.status == "cannot tell"):
             return "add rows", let_it_test(facts)
-        rows = rows_needed(facts.n, facts.resolvable, self.tolerance)
+        rows = rows_needed(facts.n, facts.resolvable, self.tolerance or TOLERANCE)
         if self.status == "no gap found":
             more = "" if rows is None else f", or add rows: about {count(rows)} would settle it"
             return "add rows", f"use it with care{more}"

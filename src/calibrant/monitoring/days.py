@@ -39,8 +39,8 @@ CHART = ("ece", "ks", "accuracy", "confidence", "nll", "brier")
 #: What the promise of an alarm rests on, by the unit of the bets.
 _ASSUMED = {
     "row": "rows are taken as independent given their scores",
-    "cluster": "rows of a cluster may depend on each other, clusters are taken as independent",
-    "day": "rows of a day may depend on each other, no more is assumed",
+    "cluster": "rows of a cluster may depend on each other; clusters and days are taken as independent",
+    "day": "rows of a day may depend on each other; days are taken as independent",
 }
 
 

@@ -329,6 +329,7 @@ def check(
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues
     )
+    _breakable(limits.pvalues, n_resamples)
     for name in ("metrics", "measures", "view"):
         if options.pop(name, None) is not None:
             raise input_error(name, "check", "be left out: the limits name the metrics", "some", "leave it out")
@@ -343,6 +344,21 @@ def check(
     if done.whole.in_sample is not None:  # a limit kept on rows that were fitted on proves nothing
         lines = [replace(line, passed=False) for line in lines]
     return Gate(done.whole.n, tuple(lines), done.whole.verdict, undecided, found)
+
+
+def _breakable(pvalues: Mapping[str, float], n_resamples: int) -> None:
+    """Refuse limits on p-values that so many resamplings cannot break; those of mean scores need no draws."""
+    for name, limit in pvalues.items():
+        draws = not lookup(name.partition("@")[0], "check").build().is_mean
+        if draws and n_resamples > 0 and limit * (n_resamples + 1) <= 1:
+            rule = f"be above {1 / (n_resamples + 1):.2g}, the smallest p-value that {n_resamples} resamplings can show"
+            raise input_error(
+                "min_pvalues",
+                "check",
+                rule,
+                f"{name}={limit:g}",
+                f"raise the limit, or {{n_resamples={math.ceil(1 / limit) if limit else n_resamples}}}",
+            )
 
 
 def _corrected(slices: Sequence[Slice], name: str) -> list[float | None]:
