@@ -183,7 +183,8 @@ def _claim(folder: Path, study: Study) -> Path:
     try:
         cells.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise input_error("folder", study.name, "be a folder", f"the file {folder}", "name another one") from error
+        what = f"{folder}, a file or a link to nothing"
+        raise input_error("folder", study.name, "be a folder", what, "name another one") from error
     if not (cells / "plan.json").exists():
         write_text(cells / "plan.json", plan)
     return cells
