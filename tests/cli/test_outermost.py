@@ -224,3 +224,62 @@ def test_a_name_as_long_as_names_can_be(tmp_path):
     assert "Cannot tell" in str(calibrant.evaluate(path, n_resamples=19, rng=0))
     calibrant.apply(fitted, path, out)
     assert "n-sample" in str(calibrant.evaluate(out, n_resamples=19, rng=0))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no device without an end")
+def test_what_has_no_end_is_refused(tmp_path):
+    limit = os.environ | {"CALIBRANT_UNPACKED_GIB": "0.01"}
+    np.savez(tmp_path / "a.npz", probs=P, labels=Y)
+    ways = (
+        ("evaluate", "/dev/zero", "--input-format", "csv"),
+        ("evaluate", "-"),
+        ("apply", "/dev/zero", tmp_path / "a.npz", "-o", tmp_path / "out.npz"),
+    )
+    for words in ways:
+        with Path("/dev/zero").open("rb") as endless:
+            done = run(*words, env=limit, stdin=endless, timeout=100)
+        assert done.returncode == 1, words
+        assert b"gives more than 0.01 GiB" in done.stderr, done.stderr
+        assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("words", [("evaluate", ""), ("fit", "", "-o", "x.json"), ("compare", "", ""), ("report", "")])
+def test_an_empty_name_is_not_this_folder(tmp_path, words):
+    np.savez(tmp_path / "a.npz", probs=P, labels=Y)
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"the name of the file is empty" in done.stderr
+
+
+def denied(folder, monkeypatch):
+    """Make a folder one that may not be written to, for root too."""
+    real, opened = os.access, Path.open
+
+    def guarded(self, mode="r", *more, **options):
+        if self.parent == folder and "w" in mode:
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, mode, *more, **options)
+
+    monkeypatch.setattr(os, "access", lambda where, mode: Path(where) != folder and real(where, mode))
+    monkeypatch.setattr(Path, "open", guarded)
+
+
+def test_a_place_that_may_not_be_written_is_named_and_not_the_input(tmp_path, monkeypatch):
+    import polars as pl
+
+    import calibrant
+
+    store, shut = tmp_path / "store", tmp_path / "shut"
+    pl.DataFrame({"p_0": P[:, 0], "p_1": P[:, 1], "label": Y, "day": ["a", "b"] * 30}).write_parquet(
+        tmp_path / "a.parquet"
+    )
+    shut.mkdir()
+    calibrant.monitor(store, Y, P, name="one")
+    with monkeypatch.context() as patch:
+        denied(store, patch)
+        with pytest.raises(FileError, match=r"store cannot be written: permission denied"):
+            calibrant.monitor(store, 1 - Y, P, name="two")
+    denied(shut, monkeypatch)
+    fitted = TemperatureScaling().fit(P, Y)
+    with pytest.raises(FileError, match=r"parts cannot be written: permission denied"):
+        calibrant.apply(fitted, tmp_path / "a.parquet", shut / "parts", partition_by=["day"])

@@ -83,12 +83,7 @@ class IsotonicMulticlass(Calibrator):
     table_error_: float
 
     def __init__(
-        self,
-        *,
-        epsilon: float = 1e-9,
-        max_knots: int = 65536,
-        space: Space = "proba",
-        classes: ArrayLike | None = None,
+        self, *, epsilon: float = 1e-9, max_knots: int = 65536, space: Space = "proba", classes: ArrayLike | None = None
     ) -> None:
         self.epsilon = epsilon
         self.max_knots = max_knots

@@ -56,15 +56,26 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
             yield temporary
         return
     goal = Path(os.path.realpath(asked)) if asked.is_symlink() else asked
-    _refuse(goal, asked)
+    refuse(goal, asked)
     short = f".{goal.name[:40]}.".encode("utf-8", "replace").decode()  # libraries take names in UTF-8 alone
     temporary = temporary_name(goal.parent, short)
     sweep(goal.parent, short)
     try:
-        yield temporary
-        if goal.exists():  # what only its owner may read stays so
-            temporary.chmod(stat.S_IMODE(goal.stat().st_mode))
-        temporary.replace(goal)
+        with explained(asked, temporary):
+            yield temporary
+            if goal.exists():  # what only its owner may read stays so
+                temporary.chmod(stat.S_IMODE(goal.stat().st_mode))
+            temporary.replace(goal)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explained(asked: Path, temporary: Path) -> Iterator[None]:
+    """Turn what goes wrong while a temporary file is written into an error that names what was asked for."""
+    try:
+        yield
     except CalibrantError:
         raise
     except Exception as error:
@@ -72,9 +83,6 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         if found is None:
             raise
         raise found from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def disk_is_full(error: BaseException) -> bool:
@@ -84,7 +92,7 @@ def disk_is_full(error: BaseException) -> bool:
     return said or (behind is not None and disk_is_full(behind))
 
 
-def _refuse(goal: Path, asked: Path) -> None:
+def refuse(goal: Path, asked: Path) -> None:
     """Look before anything is computed whether there is a folder in which a file may be made."""
     number = 0
     if "\0" in str(goal):

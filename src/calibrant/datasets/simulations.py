@@ -138,12 +138,7 @@ def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) ->
     over = np.take_along_axis(forecast, top, axis=1) - np.take_along_axis(truth, top, axis=1)
     errors["gap"] = float(over.mean())
     return SimulatedForecast(
-        "hundred_classes",
-        label,
-        forecast,
-        errors,
-        truth,
-        about="100 classes, calibrated by construction at scale 1",
+        "hundred_classes", label, forecast, errors, truth, about="100 classes, calibrated by construction at scale 1"
     )
 
 

@@ -29,17 +29,7 @@ from calibrant.studies.checkpoints import SCHEMA, Piece, Tell, run_pieces
 from calibrant.studies.drawing import draw_panels
 from calibrant.studies.writing import text_table
 
-__all__ = [
-    "Cell",
-    "Row",
-    "Study",
-    "StudyResult",
-    "Tell",
-    "Workspace",
-    "current_workspace",
-    "run_study",
-    "workspace",
-]
+__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "Workspace", "current_workspace", "run_study", "workspace"]
 
 #: Parameters of one cell: plain values only, they name its checkpoint.
 Cell = dict[str, Any]
