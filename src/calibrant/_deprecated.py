@@ -41,12 +41,7 @@ def renamed_argument(old: str, new: str) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def lazy_attribute(
-    package: str,
-    name: str,
-    homes: dict[str, str],
-    renamed: dict[str, str] | None = None,
-) -> Any:
+def lazy_attribute(package: str, name: str, homes: dict[str, str], renamed: dict[str, str] | None = None) -> Any:
     """Return a public name of a package, importing its module on first use.
 
     Parameters

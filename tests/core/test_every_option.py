@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,6 +17,8 @@ from calibrant.core.arguments import check_arguments
 from calibrant.errors import InputError
 
 FUZZ = Path(__file__).resolve().parents[2] / "fuzz"
+#: Bytes that the sweep may use, and seconds that one call may take.
+MEMORY, PATIENCE = 6 << 30, 300
 
 
 @pytest.fixture
@@ -35,6 +40,7 @@ def found(options, every, values):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for call in every:
+            sys.stderr.write(f"{call}\n")  # the last one, should the process die
             for value in values:
                 try:
                     options.check_option(*call, value)
@@ -45,11 +51,27 @@ def found(options, every, values):
     return ended
 
 
+def alone(*words, cwd):
+    """Run this file in a process with little memory; return the options it found and what ended badly."""
+    done = subprocess.run([sys.executable, __file__, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.returncode} after {done.stderr[-2000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 @pytest.mark.slow
-def test_no_option_lets_a_wrong_value_through(options):
-    every = list(options.every_option())
-    assert len(every) > 1200
-    assert found(options, every, options.HOSTILE) == []
+def test_no_option_lets_a_wrong_value_through(tmp_path):
+    every, ended = alone(cwd=tmp_path)
+    assert every > 1200
+    assert ended == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit of memory there")
+def test_an_option_that_is_taken_for_a_size_ends_the_sweep_and_not_the_machine(tmp_path):
+    every, ended = alone("greedy", cwd=tmp_path)
+    assert every == 1
+    assert len(ended) == 1
+    assert "calibrant.greedy" in ended[0]
+    assert "MemoryError" in ended[0]
 
 
 def test_the_sweep_sees_an_option_that_nobody_checks(options, monkeypatch):
@@ -88,3 +110,41 @@ def test_every_verb_checks_by_annotation(verb):
     option = "config" if verb == "check" else "label"
     with pytest.raises(InputError, match=f"^{option} of {verb} must be (text|a path)"):
         function("x", "x", **{option: 3})
+
+
+def sweep(*words):
+    """Call everything with every wrong value, in little memory; print the number of options and what ended badly."""
+    import resource
+
+    def late(number, frame):
+        raise TimeoutError(f"no end within {PATIENCE} s")
+
+    def greedy(y_true, y_proba, *, folds=2):
+        return len(np.empty(folds << 30))
+
+    def in_time(*call):
+        signal.alarm(PATIENCE)
+        try:
+            return options.check(*call)
+        finally:
+            signal.alarm(0)
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGALRM, late)
+    sys.path.insert(0, str(FUZZ))
+    import matplotlib as mpl
+    import options
+
+    mpl.use("agg")
+    options.check, options.check_option = options.check_option, in_time
+    values = options.HOSTILE
+    if words:
+        options.functions = lambda: {"calibrant.greedy": greedy}
+        options.classes = options.calibrators = dict
+        values = [1]
+    every = list(options.every_option())
+    sys.stdout.write(json.dumps([len(every), found(options, every, values)]) + "\n")
+
+
+if __name__ == "__main__":
+    sweep(*sys.argv[1:])

@@ -218,6 +218,7 @@ def test_options_of_plots_that_the_campaign_passed():
         "view": lambda: plots.plot_local(Y, P, view="canonical"),
         "n_bins": lambda: plots.plot_reliability(Y, P, n_bins=2**63),
         "windows": lambda: plots.plot_ks(Y, P, windows=np.array([np.nan])),
+        "decay": lambda: plots.plot_local(Y, P, decay=()),
     }
     for words, call in calls.items():
         with pytest.raises(InputError, match=words):
@@ -269,3 +270,23 @@ def test_plain_objects_in_a_column_of_pandas_are_values():
             nll(labels)
     with pytest.raises(FileError, match="lists of 1 and of 0"):
         nll([[0], 1, 2])
+
+
+def test_options_that_the_sweep_passed():
+    from calibrant.datasets import dirichlet_temperature, two_gaussians
+    from calibrant.inference import equivalence_test
+
+    calls = {
+        "concentration": lambda: dirichlet_temperature(2, concentration=1e308),
+        "temperature": lambda: dirichlet_temperature(2, temperature=5e-324),
+        "beta0": lambda: two_gaussians(2, beta0=1e308),
+        "beta1": lambda: two_gaussians(2, beta1=1e308),
+        "error": lambda: equivalence_test(Y, P, epsilon=0.1, error=np.zeros((2, 2))),
+        "n_classes": lambda: calibrant.Summary(2**63),
+        "prior": lambda: calibrant.calibrators.BayesianBinning(prior=1e308).fit(P, Y),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for words, call in calls.items():
+            with pytest.raises(InputError, match=f"^{words} of "):
+                call()

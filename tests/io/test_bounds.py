@@ -36,7 +36,7 @@ def test_an_archive_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
     path = tmp_path / "a.npz"
     declare(path, 2**32 - 2)
     monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("it was opened"))
-    monkeypatch.setattr(bounds, "_DEFAULT", 3.0)
+    monkeypatch.setattr(pipes, "_DEFAULT", 3.0)
     with pytest.raises(FileError, match=r"unpacks to more than 3 GiB.*CALIBRANT_UNPACKED_GIB=64") as caught:
         read_predictions(path)
     assert "\n" not in str(caught.value)

@@ -76,9 +76,9 @@ def test_the_left_side_of_zero_holds_zero_alone(low):
     ("options", "words"),
     [
         ({"bins": "quantile"}, "bins of .* must be one of width, mass; got 'quantile'"),
-        ({"n_bins": 0}, "n_bins of .* must be a positive whole number"),
-        ({"n_bins": 2.5}, "n_bins of .* must be a positive whole number"),
-        ({"n_bins": True}, "n_bins of .* must be a positive whole number"),
+        ({"n_bins": 0}, "n_bins of .* must be a whole number of at least 1"),
+        ({"n_bins": 2.5}, "n_bins of .* must be a whole number of at least 1"),
+        ({"n_bins": True}, "n_bins of .* must be a whole number of at least 1"),
     ],
 )
 def test_curves_and_class_tables_check_bins_where_metrics_do(data, options, words):

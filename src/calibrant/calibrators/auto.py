@@ -27,7 +27,7 @@ from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.ensemble import Ensemble
 from calibrant.calibrators.identity import Identity
 from calibrant.calibrators.temperature import TemperatureScaling
-from calibrant.core.options import check_rng
+from calibrant.core.options import check_count, check_rng
 from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 from calibrant.scores.rules import Log, ProperScore, as_score
@@ -209,8 +209,7 @@ class AutoCalibrator(Calibrator):
         word = self.preserve if isinstance(self.preserve, str) else ""
         if self.preserve is not None and word not in ("argmax", "order"):
             raise input_error("preserve", caller, "be 'argmax', 'order' or None", repr(self.preserve), "leave it out")
-        if not (isinstance(self.cv, int) and not isinstance(self.cv, bool) and self.cv >= 2):
-            raise input_error("cv", caller, "be a whole number of at least 2", repr(self.cv), "use 5")
+        check_count(self.cv, "cv", caller, 2, "5")
         named: Any = self.candidates
         parts = isinstance(named, list | tuple) and all(isinstance(part, str | Calibrator) for part in named)
         if named is not None and not parts:

@@ -13,9 +13,9 @@ from calibrant.calibrators._one_vs_rest import fit_each
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.histogram import edges_after, look_up
 from calibrant.core.links import sigmoid
+from calibrant.core.options import check_scale
 from calibrant.core.pav import Pieces, pool_ties
 from calibrant.core.programs import Graph, Node
-from calibrant.errors import input_error
 
 #: The paper's constant C: histograms of n^(1/3)/C … C·n^(1/3) bins are averaged.
 SPREAD = 10.0
@@ -107,8 +107,7 @@ class BayesianBinning(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        if isinstance(self.prior, bool) or not isinstance(self.prior, int | float) or not 0 < self.prior < np.inf:
-            raise input_error("prior", caller, "be a positive number", repr(self.prior), "leave it at 2, as published")
+        check_scale(self.prior, "prior", caller, "leave it at 2, as published")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         p = scores.values()

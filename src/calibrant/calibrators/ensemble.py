@@ -16,6 +16,7 @@ from calibrant.calibrators.isotonic import IsotonicOneVsRest
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.calibrators.vector import VectorScaling
 from calibrant.core.inputs import to_array, to_float
+from calibrant.core.options import check_count
 from calibrant.core.programs import Graph, Node
 from calibrant.errors import input_error
 
@@ -126,8 +127,7 @@ class Ensemble(Calibrator):
         super()._check_options(caller)
         if self.calibrators is not None and not len(self.calibrators):
             raise input_error("calibrators", caller, "hold at least one calibrator", "none", "pass a list of them")
-        if not (isinstance(self.n_folds, int) and self.n_folds >= 2):
-            raise input_error("n_folds", caller, "be a whole number of at least 2", repr(self.n_folds), "use 5")
+        check_count(self.n_folds, "n_folds", caller, 2, "5")
         if not isinstance(self.weights, str):
             given = to_float(to_array(self.weights, "weights", caller), "weights", caller)
             mixed = caller == "load" and self.calibrators is None  # put together by the automatic choice

@@ -13,9 +13,9 @@ from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators._simplex import mixture_weights
 from calibrant.calibrators.temperature import fit_temperature
 from calibrant.core.links import softmax
+from calibrant.core.options import check_count
 from calibrant.core.parallel import map_chunks
 from calibrant.core.programs import Graph, Node
-from calibrant.errors import input_error
 
 
 class EnsembleTemperatureScaling(Calibrator):
@@ -105,10 +105,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        if not (isinstance(self.n_components, int) and 1 <= self.n_components <= 20):
-            raise input_error(
-                "n_components", caller, "be a whole number from 1 to 20", repr(self.n_components), "start with 2"
-            )
+        check_count(self.n_components, "n_components", caller, 1, "2 to begin with", 20)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         temperature = fit_temperature(scores, codes, weights, self.loss)

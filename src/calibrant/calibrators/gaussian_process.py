@@ -24,6 +24,7 @@ from calibrant.calibrators._increasing import (
 from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.calibrators._scores import Scores, View
 from calibrant.core.links import scaled_exp, softmax
+from calibrant.core.options import check_count
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import input_error
 
@@ -172,8 +173,7 @@ class GaussianProcessCalibration(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        if isinstance(self.n_inducing, bool) or not isinstance(self.n_inducing, int) or self.n_inducing < 3:
-            raise input_error("n_inducing", caller, "be a whole number ≥ 3", repr(self.n_inducing), "leave it at 12")
+        check_count(self.n_inducing, "n_inducing", caller, 3, "12", 10_000)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         if scores.n_classes > MAX_CLASSES:

@@ -10,9 +10,9 @@ from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.isotonic import add_share, check_epsilon
+from calibrant.core.options import check_count
 from calibrant.core.pav import isotonic_hits, isotonic_knots, thin_knots
 from calibrant.core.programs import Graph, Node
-from calibrant.errors import input_error
 
 #: Scores sorted at a time (8 MB), unless the hits are so many that larger chunks save searches.
 CHUNK = 1 << 20
@@ -83,12 +83,7 @@ class IsotonicMulticlass(Calibrator):
     table_error_: float
 
     def __init__(
-        self,
-        *,
-        epsilon: float = 1e-9,
-        max_knots: int = 65536,
-        space: Space = "proba",
-        classes: ArrayLike | None = None,
+        self, *, epsilon: float = 1e-9, max_knots: int = 65536, space: Space = "proba", classes: ArrayLike | None = None
     ) -> None:
         self.epsilon = epsilon
         self.max_knots = max_knots
@@ -103,10 +98,7 @@ class IsotonicMulticlass(Calibrator):
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
         check_epsilon(self.epsilon, caller)
-        if isinstance(self.max_knots, bool) or not isinstance(self.max_knots, int) or self.max_knots < 2:
-            raise input_error(
-                "max_knots", caller, "be a whole number of at least 2", repr(self.max_knots), "leave it at 65536"
-            )
+        check_count(self.max_knots, "max_knots", caller, 2, "65536")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         n, k = scores.n, scores.n_classes

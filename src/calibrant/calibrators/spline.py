@@ -12,6 +12,7 @@ from calibrant.calibrators._natural_spline import fit_curve, fit_published
 from calibrant.calibrators._scores import Scores, View
 from calibrant.core.inputs import to_array
 from calibrant.core.links import logit, sigmoid
+from calibrant.core.options import check_count
 from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
 from calibrant.core.programs import Graph, Node
@@ -131,10 +132,7 @@ class SplineCalibration(Calibrator):
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
-        if isinstance(self.n_knots, bool) or not isinstance(self.n_knots, int | np.integer) or self.n_knots < 2:
-            raise input_error("n_knots", caller, "be a whole number of at least 2", repr(self.n_knots), "take 6 to 14")
-        if self.n_knots > MOST_KNOTS:
-            raise input_error("n_knots", caller, f"be at most {MOST_KNOTS:,}", repr(self.n_knots), "take 6 to 14")
+        check_count(self.n_knots, "n_knots", caller, 2, "6 to 14", MOST_KNOTS)
         parse_target(self.target, caller)
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from calibrant.cli._errors import in_flags, in_one_line
-from calibrant.cli._text import emit
+from calibrant.cli._text import emit, silence
 from calibrant.errors import CalibrantError, is_panic
 
 if TYPE_CHECKING:
@@ -187,17 +187,17 @@ def main() -> NoReturn:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.UsageError as error:
-        error.show()
-        code = 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; nothing half-written was left behind", err=True)
+        emit("interrupted; nothing half-written was left behind", err=True)
         code = 130
-    except click.ClickException as error:
-        error.show()
+    except click.ClickException as error:  # of usage: 2
+        try:
+            error.show()
+        except OSError:
+            silence(sys.stderr)
         code = error.exit_code
     except BrokenPipeError:  # who read our output has gone; nothing is left to be said
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         code = 1
     except Exception as error:
         code = _fail(error)
@@ -212,5 +212,5 @@ def _fail(error: BaseException) -> int:
     """Say in one line what went wrong; a fault of our own shows where when asked."""
     if os.environ.get("CALIBRANT_TRACEBACK"):
         raise error
-    click.echo(f"error: {in_one_line(error)}", err=True)
+    emit(f"error: {in_one_line(error)}", err=True)
     return 1

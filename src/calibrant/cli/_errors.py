@@ -27,6 +27,7 @@ ALIASES = {
     "league": "no_compare",
     "data": "file",
     "frame": "file",
+    "folder": "out",
 }
 
 

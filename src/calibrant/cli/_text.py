@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ import click
 
 from calibrant.core.jsonable import dumps
 
-__all__ = ["colored", "emit", "emit_json", "terminal_width"]
+__all__ = ["colored", "emit", "emit_json", "silence", "terminal_width"]
 
 _ASCII = str.maketrans(
     {
@@ -35,19 +36,34 @@ _ASCII = str.maketrans(
 )
 
 
+#: What would move the cursor, ring, or turn the direction of writing; our own colors pass.
+_UNSEEN = re.compile(r"\x1b(?!\[[\d;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def emit_json(document: dict[str, Any]) -> None:
     """Write one JSON document to standard output."""
     click.echo(dumps(document))
 
 
 def emit(text: str, *, err: bool = False) -> None:
-    """Write text, in plain ASCII when the terminal cannot show more."""
+    """Write text, in plain ASCII when the terminal cannot show more; names cannot steer the terminal."""
+    text = _UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
     stream = sys.stderr if err else sys.stdout
     try:
         text.encode(stream.encoding or "utf-8")
     except UnicodeEncodeError:
         text = text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
-    click.echo(text, err=err)
+    try:
+        click.echo(text, err=err)
+    except OSError:
+        if not err:
+            raise
+        silence(sys.stderr)
+
+
+def silence(stream: Any) -> None:
+    """Let a stream that nobody can read (a closed pipe, a full disk) take what still comes, so that work goes on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def terminal_width() -> int | None:

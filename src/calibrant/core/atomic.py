@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import secrets
+import shutil
 import stat
 import time
 import zlib
@@ -22,8 +23,8 @@ _WHY = {
     errno.ENOENT: ("its folder does not exist", "make the folder first"),
     errno.ENOTDIR: ("its folder is a file", "name another folder"),
     errno.EISDIR: ("it is a directory", "name a file"),
-    errno.EACCES: ("permission denied", "choose a folder you may write to"),
-    errno.EPERM: ("permission denied", "choose a folder you may write to"),
+    errno.EACCES: ("permission denied", "choose a place you may write to"),
+    errno.EPERM: ("permission denied", "choose a place you may write to"),
     errno.EROFS: ("the disk cannot be written to", "choose another folder"),
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
     errno.EINVAL: ("its name holds a null character", "choose another name"),
@@ -55,13 +56,26 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
             yield temporary
         return
     goal = Path(os.path.realpath(asked)) if asked.is_symlink() else asked
-    _refuse(goal, asked)
+    refuse(goal, asked)
     short = f".{goal.name[:40]}.".encode("utf-8", "replace").decode()  # libraries take names in UTF-8 alone
     temporary = temporary_name(goal.parent, short)
     sweep(goal.parent, short)
     try:
-        yield temporary
-        temporary.replace(goal)
+        with explained(asked, temporary):
+            yield temporary
+            if goal.exists():  # what only its owner may read stays so
+                temporary.chmod(stat.S_IMODE(goal.stat().st_mode))
+            temporary.replace(goal)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explained(asked: Path, temporary: Path) -> Iterator[None]:
+    """Turn what goes wrong while a temporary file is written into an error that names what was asked for."""
+    try:
+        yield
     except CalibrantError:
         raise
     except Exception as error:
@@ -69,18 +83,16 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         if found is None:
             raise
         raise found from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether an error, or the one behind it, says by its number that there is no space left."""
+    """Whether an error, or the one behind it, says by its number or its words that there is no space left."""
     behind = error.__cause__ or error.__context__
-    return getattr(error, "errno", None) in _FULL or (behind is not None and disk_is_full(behind))
+    said = getattr(error, "errno", None) in _FULL or any(os.strerror(number) in str(error) for number in _FULL[:2])
+    return said or (behind is not None and disk_is_full(behind))
 
 
-def _refuse(goal: Path, asked: Path) -> None:
+def refuse(goal: Path, asked: Path) -> None:
     """Look before anything is computed whether there is a folder in which a file may be made."""
     number = 0
     if "\0" in str(goal):
@@ -93,7 +105,7 @@ def _refuse(goal: Path, asked: Path) -> None:
         number = errno.EISDIR
     elif goal.is_symlink():  # after all links were followed
         number = errno.ELOOP
-    elif not os.access(goal.parent, os.W_OK):
+    elif not os.access(goal.parent, os.W_OK) or (goal.exists() and not os.access(goal, os.W_OK)):
         number = errno.EACCES
     if number:
         raise _because(number, asked)
@@ -130,7 +142,6 @@ def _is_stream(path: Path) -> bool:
 
 @contextmanager
 def _stream_path(goal: Path) -> Iterator[Path]:
-    import shutil
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -151,13 +162,13 @@ def temporary_name(folder: Path, short: str) -> Path:
 
 
 def sweep(folder: Path, short: str) -> None:
-    """Remove what killed runs left: temporary files of processes that are no more."""
+    """Remove what killed runs left: temporary files and directories of processes that are no more."""
     for leftover in folder.glob(f"{glob.escape(short)}*-*-*.tmp"):
         host, _, rest = leftover.name.removeprefix(short).partition("-")
         with suppress(OSError, ValueError):
             gone = not _alive(int(rest.partition("-")[0])) if host == _host() else False
             if gone or time.time() - leftover.stat().st_mtime > _OLD:
-                leftover.unlink()
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 def _alive(pid: int) -> bool:

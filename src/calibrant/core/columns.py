@@ -6,6 +6,7 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats
 from calibrant.core.inputs import to_array
+from calibrant.core.options import check_count
 from calibrant.core.refusals import bad_rows
 from calibrant.errors import input_error
 
@@ -91,11 +92,8 @@ MOST_LEVELS = 100_000
 def check_levels(levels: int | ArrayLike, caller: str) -> Floats:
     """Return increasing levels in (0, 1); a whole number m stands for j/(m + 1), j = 1 … m."""
     if isinstance(levels, int | np.integer) and not isinstance(levels, bool):
-        if levels < 1:
-            raise input_error("levels", caller, "be at least 1", str(levels), "99 gives the percentiles")
-        if levels > MOST_LEVELS:
-            raise input_error("levels", caller, f"be at most {MOST_LEVELS:,}", str(levels), "99 gives the percentiles")
-        return np.arange(1, int(levels) + 1) / (int(levels) + 1)
+        m = check_count(int(levels), "levels", caller, 1, "99 for the percentiles", MOST_LEVELS)
+        return np.arange(1, m + 1) / (m + 1)
     single = isinstance(levels, float | np.floating)
     array = _numbers([levels] if single else levels, "levels", caller)
     ok = array.ndim == 1 and array.size > 0 and bool(((array > 0) & (array < 1)).all() and (np.diff(array) > 0).all())

@@ -13,6 +13,7 @@ from calibrant.core.clusters import cluster_numbers
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
 from calibrant.core.links import log_sum_exp, sigmoid
+from calibrant.core.options import check_count
 from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
 from calibrant.core.refusals import first_true
 from calibrant.core.row_evidence import digest
@@ -466,11 +467,7 @@ def check_words(value: Iterable[str] | str, argument: str, caller: str, least: i
 
 def check_n_bins(n_bins: int, caller: str, argument: str = "n_bins") -> int:
     """Return a positive whole number of bins."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise input_error(argument, caller, "be a positive whole number", repr(n_bins), "use 15")
-    if n_bins > MOST_BINS:
-        raise input_error(argument, caller, f"be at most {MOST_BINS:,}", repr(n_bins), "use 15")
-    return int(n_bins)
+    return check_count(n_bins, argument, caller, 1, "15", MOST_BINS)
 
 
 def check_space(space: Space, caller: str, argument: str = "y_proba") -> Space:

@@ -29,13 +29,13 @@ __all__ = [
 MOST = 10**9
 
 
-def check_count(value: int, argument: str, caller: str, least: int = 0, usual: str = "1000") -> int:
-    """Return a whole number, not below the least."""
+def check_count(value: int, argument: str, caller: str, least: int = 0, usual: str = "1000", most: int = MOST) -> int:
+    """Return a whole number, not below the least and not above the most."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:
         raise input_error(argument, caller, f"be a whole number of at least {least}", repr(value), f"use {usual}")
-    if value > MOST:
-        raise input_error(argument, caller, f"be at most {MOST:,}", repr(value), f"use {usual}")
+    if value > most:
+        raise input_error(argument, caller, f"be at most {most:,}", repr(value), f"use {usual}")
     return int(value)
 
 

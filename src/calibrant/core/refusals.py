@@ -129,12 +129,7 @@ def not_whole(labels: Floats, bad: Bools, caller: str) -> InputError:
     if np.isnan(labels[first_true(bad)]):
         return unknown_label(labels, np.isnan(labels), caller)
     return input_error(
-        "y_true",
-        caller,
-        "hold whole class indices",
-        f"{labels[first_true(bad)]}",
-        _NAMES,
-        **bad_rows(bad),
+        "y_true", caller, "hold whole class indices", f"{labels[first_true(bad)]}", _NAMES, **bad_rows(bad)
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._typing import RNG, Floats
 from calibrant.core.inputs import check_names
 from calibrant.core.links import sigmoid, softmax
-from calibrant.core.options import check_count, check_number, check_positive, check_rng
+from calibrant.core.options import check_count, check_number, check_rng, check_scale
 from calibrant.datasets._orientation import SIGNS
 from calibrant.datasets.forecasts import SimulatedForecast, draw_labels
 from calibrant.errors import input_error
@@ -19,7 +19,7 @@ __all__ = ["dirichlet_temperature", "hundred_classes", "two_gaussians"]
 
 
 def _positive(value: float, argument: str, caller: str) -> None:
-    check_positive(value, argument, caller, "use 1.0")
+    check_scale(value, argument, caller, "use 1.0")
 
 
 def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng: RNG = None) -> SimulatedForecast:
@@ -53,8 +53,11 @@ def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng
     """
     generator = check_rng(rng, "two_gaussians")
     check_count(n, "n", "two_gaussians", 1)
-    check_number(beta0, "beta0", "two_gaussians", "be a number", "use beta0=0.5")
-    if check_number(beta1, "beta1", "two_gaussians", "be a number", "use beta1=-1.5") == 0:
+    for name, beta, usual in (("beta0", beta0, 0.5), ("beta1", beta1, -1.5)):
+        rule, hint = "be a number from -1e100 to 1e100", f"use {name}={usual}"
+        if not abs(check_number(beta, name, "two_gaussians", rule, hint)) <= 1e100:
+            raise input_error(name, "two_gaussians", rule, repr(beta), hint)
+    if beta1 == 0:
         raise input_error("beta1", "two_gaussians", "not be 0", "0", "use beta1=-1.5")
     label = generator.integers(0, 2, n)
     x = generator.standard_normal(n) + 1.0 - 2.0 * label
@@ -135,12 +138,7 @@ def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) ->
     over = np.take_along_axis(forecast, top, axis=1) - np.take_along_axis(truth, top, axis=1)
     errors["gap"] = float(over.mean())
     return SimulatedForecast(
-        "hundred_classes",
-        label,
-        forecast,
-        errors,
-        truth,
-        about="100 classes, calibrated by construction at scale 1",
+        "hundred_classes", label, forecast, errors, truth, about="100 classes, calibrated by construction at scale 1"
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.inputs import check_forecast
-from calibrant.core.options import check_rng, check_share
+from calibrant.core.options import check_rng, check_share, check_type
 from calibrant.core.results import Result, TestResult
 from calibrant.errors import InputError
 from calibrant.inference.evaluation import build_metric
@@ -66,6 +66,7 @@ def equivalence_test(
     True
     """
     check_share(epsilon, "epsilon", "equivalence_test", "0.02")
+    check_type(error, str, "error", "equivalence_test", "be the name of a metric", "use error='ks'")
     forecast = check_forecast(
         y_true, y_proba, caller="equivalence_test", sample_weight=sample_weight, classes=classes, space=space
     )

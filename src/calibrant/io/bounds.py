@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 
+from calibrant.core.pipes import LIMIT, unpacked_limit
 from calibrant.errors import FileError
 
 __all__ = ["LIMIT", "check_archive", "too_large", "unpacked_limit", "zstd_size"]
 
-#: Variable that raises what a compressed file may unpack to, in GiB.
-LIMIT = "CALIBRANT_UNPACKED_GIB"
-_GIB = 1 << 30
-#: GiB that any file may unpack to, and how many times its size a larger one may.
-_DEFAULT, _TIMES = 4.0, 10
 #: Bytes of an unpacked Zstandard block at most.
 _ZSTD_BLOCK = 1 << 17
-
-
-def unpacked_limit(size: int) -> int:
-    """Return how many bytes a file of this size may unpack to.
-
-    Examples
-    --------
-    >>> unpacked_limit(36_000_000) == 4 * 2**30, unpacked_limit(2**30) == 10 * 2**30
-    (True, True)
-    """
-    said = os.environ.get(LIMIT, "").strip()
-    if not said:
-        return max(int(_DEFAULT * _GIB), _TIMES * size)
-    try:
-        limit = int(float(said) * _GIB)
-    except (OverflowError, ValueError):
-        limit = 0
-    if limit <= 0:
-        raise FileError(f"{LIMIT} must be a number of GiB above 0; got {said!r}", hint=f"for example {LIMIT}=64")
-    return limit
 
 
 def too_large(path: str | Path, limit: int) -> FileError:
     """Return the refusal of a file that unpacks to more."""
     return FileError(
-        f"{path} unpacks to more than {limit / _GIB:.3g} GiB, from {Path(path).stat().st_size:,} bytes",
+        f"{path} unpacks to more than {limit / 2**30:.3g} GiB, from {Path(path).stat().st_size:,} bytes",
         hint=f"if that is meant, raise the limit: {LIMIT}=64",
     )
 

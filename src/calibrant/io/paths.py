@@ -83,6 +83,8 @@ def in_utf8(path: str | Path) -> bool:
 
 def is_many(path: str | Path) -> bool:
     """Whether a path names more than one file: a pattern or a directory."""
+    if not str(path):
+        raise FileError("the name of the file is empty", hint="check the path")
     return not Path(path).is_file() and (glob.has_magic(str(path)) or Path(path).is_dir())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant._typing import Array
+from calibrant.core.pipes import read_bytes
 from calibrant.errors import FileError, input_error
 from calibrant.io.bounds import check_archive
 from calibrant.io.damage import check_lengths
@@ -55,7 +55,7 @@ def read_predictions(path: str | Path, layout: Layout | None = None, *, input_fo
 
 
 def _raw(path: str | Path) -> bytes:
-    return sys.stdin.buffer.read() if str(path) == "-" else open_bytes(path)
+    return read_bytes(path) if str(path) == "-" else open_bytes(path)
 
 
 def _with_rows(frame: Any, path: str | Path) -> Any:
@@ -145,7 +145,7 @@ def read_table(path: str | Path, *, input_format: str | None = None) -> Any:
 
     def source() -> Any:
         """Return the file, or the bytes of standard input; lengths are checked before Polars allocates them."""
-        held = sys.stdin.buffer.read() if str(path) == "-" else path if in_utf8(path) else Path(path).read_bytes()
+        held = path if str(path) != "-" and in_utf8(path) else read_bytes(path)
         check_lengths(held, kind, str(path))
         return io.BytesIO(held) if isinstance(held, bytes) else held
 
@@ -181,8 +181,7 @@ def _read_arrow(source: Any) -> Any:
 
 def _read_json(path: str | Path, layout: Layout, *, lines: bool = False) -> Predictions:
     with plain_errors(path):
-        raw = sys.stdin.buffer.read() if str(path) == "-" else open_bytes(path)
-        text = raw.decode("utf-8-sig")
+        text = _raw(path).decode("utf-8-sig")
     document = read_lines(text, str(path)) if lines else read_json(text, str(path))
     found = find_log(document, layout, str(path))
     if found is not None:

@@ -248,7 +248,7 @@ def check_day(
 
 def _checked_name(name: str | None, summary: Summary) -> str:
     if not name:
-        raise input_error("name", "monitor", "name the day", repr(name), "for example name='2026-11-15'")
+        raise input_error("name", "monitor", "name the day", repr(name), "for example {name=2026-11-15}")
     if summary.fractional:
         raise input_error(
             "sample_weight", "monitor", "be whole numbers: the test counts rows", "fractional weights", "drop them"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrant.core.atomic import sweep, temporary_name
+from calibrant.core.atomic import explained, sweep, temporary_name
 from calibrant.core.options import check_path
 from calibrant.errors import FileError, input_error
 from calibrant.summary.summary import Summary
@@ -200,18 +200,19 @@ def link(data: bytes, target: Path) -> bool:
     """
     temporary = temporary_name(target.parent, _SHORT)
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links: rename, after a last look
-            if target.exists():
+        with explained(target.parent, temporary):
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
                 return False
-            temporary.replace(target)
-        return True
+            except OSError:  # a file system without hard links: rename, after a last look
+                if target.exists():
+                    return False
+                temporary.replace(target)
+            return True
     finally:
         temporary.unlink(missing_ok=True)

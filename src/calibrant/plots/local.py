@@ -90,7 +90,7 @@ def plot_local(
     check_share(level, "level", "plot_local")
     table = value_table(question.pairs(forecast))
     decays = decay if isinstance(decay, tuple) else (decay,)
-    for one in decays:
+    for one in decays or (decay,):
         check_decay(one, "plot_local")
     found = {d: local_curve(table.score, table.w, table.wt, d) for d in decays}
     low = high = None

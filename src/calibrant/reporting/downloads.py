@@ -57,4 +57,4 @@ def _guarded(value: Any) -> Any:
 
 
 def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+    return base64.b64encode(text.encode("utf-8", "replace")).decode()

@@ -44,16 +44,7 @@ INTERVALS = {
     "accuracy": "accuracy",
 }
 PAIRED = ("brier", "nll", "spherical", "rps", "accuracy")
-TESTS = (
-    "ks",
-    "hosmer-lemeshow",
-    "spiegelhalter",
-    "skce",
-    "resampling of ece",
-    "classwise",
-    "sliced",
-    "equivalence",
-)
+TESTS = ("ks", "hosmer-lemeshow", "spiegelhalter", "skce", "resampling of ece", "classwise", "sliced", "equivalence")
 SLOPE = {"calibrated": 0.0, "mild": 0.06, "strong": 0.25}
 LEVEL = 0.95
 RESAMPLES = 199

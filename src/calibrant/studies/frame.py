@@ -29,17 +29,7 @@ from calibrant.studies.checkpoints import SCHEMA, Document, Piece, Tell, read_js
 from calibrant.studies.drawing import draw_panels
 from calibrant.studies.writing import made, text_table
 
-__all__ = [
-    "Cell",
-    "Row",
-    "Study",
-    "StudyResult",
-    "Tell",
-    "Workspace",
-    "current_workspace",
-    "run_study",
-    "workspace",
-]
+__all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "Workspace", "current_workspace", "run_study", "workspace"]
 
 #: Parameters of one cell: plain values only, they name its checkpoint.
 Cell = dict[str, Any]
@@ -200,7 +190,8 @@ def _claim(folder: Path, study: Study) -> Path:
     try:
         cells.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise input_error("folder", study.name, "be a folder", f"the file {folder}", "name another one") from error
+        what = f"{folder}, a file or a link to nothing"
+        raise input_error("folder", study.name, "be a folder", what, "name another one") from error
     if not (cells / "plan.json").exists():
         write_text(cells / "plan.json", plan)
     return cells

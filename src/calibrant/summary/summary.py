@@ -15,7 +15,7 @@ from calibrant.core.cells import Growing, add_bins, fill_cells
 from calibrant.core.declare import Recipe, lookup
 from calibrant.core.inputs import Forecast, check_classes, check_flag, check_forecast, check_n_bins
 from calibrant.core.notebook import text_html
-from calibrant.core.options import check_type, listed
+from calibrant.core.options import check_count, check_type, listed
 from calibrant.core.tables import Bins, Table
 from calibrant.core.text import count
 from calibrant.errors import input_error
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary"]
 
+#: More classes than this are no request that could be met.
+MOST_CLASSES = 1_000_000
 #: Why a row was left out by an engine.
 REASONS = ("missing", "label", "outside", "weight")
 
@@ -98,15 +100,10 @@ class Summary(CellEvidence):
     ) -> None:
         if check_flag(pairs, "pairs", "Summary"):
             n_classes = 0
-        elif isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 2:
-            raise input_error(
-                "n_classes",
-                "Summary",
-                "be a whole number of at least 2",
-                repr(n_classes),
-                "count the columns, or pass pairs=True for (correct, confidence)",
-            )
-        self.n_classes = int(n_classes or 0)
+        else:
+            usual = "the number of columns, or pairs=True for (correct, confidence)"
+            n_classes = check_count(n_classes, "n_classes", "Summary", 2, usual, MOST_CLASSES)  # type: ignore[arg-type]
+        self.n_classes = n_classes
         self.classes = check_classes(classes, self.n_classes, "Summary")
         self.coarse = check_flag(coarse, "coarse", "Summary")
         default: tuple[View, ...] = (TopLabel(),) if pairs else (TopLabel(), Classwise(), Entropy())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from calibrant.core.options import check_count
 from calibrant.errors import input_error
 from calibrant.torch.seeding import seeded
 
@@ -43,8 +44,7 @@ class DeepEnsemble(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     def __init__(self, build: Callable[[], nn.Module], n_members: int = 3, seeds: Sequence[int] | None = None) -> None:
         super().__init__()
-        if isinstance(n_members, bool) or int(n_members) != n_members or n_members < 1:
-            raise input_error("n_members", "DeepEnsemble", "be a whole number of at least 1", repr(n_members), "use 3")
+        check_count(n_members, "n_members", "DeepEnsemble", 1, "3", 10_000)
         chosen = list(range(n_members)) if seeds is None else [int(seed) for seed in seeds]
         if len(chosen) != n_members or len(set(chosen)) != n_members:
             raise input_error(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from calibrant._typing import RNG, Array, Floats, Ints
 from calibrant.core.links import softmax
+from calibrant.core.options import check_count
 from calibrant.errors import CalibrantWarning, InputError, input_error
 from calibrant.torch.batch import IGNORE
 from calibrant.torch.dropout import AlwaysTraining, GaussianDropout, MCDropout
@@ -117,8 +118,7 @@ def predict(
     >>> result.proba.shape, result.sample_logits.shape
     ((5, 3), (10, 5, 3))
     """
-    if isinstance(samples, bool) or int(samples) != samples or samples < 1:
-        raise input_error("samples", CALLER, "be a whole number of at least 1", repr(samples), "25 is usual")
+    check_count(samples, "samples", CALLER, 1, "25")
     walk = _Walk(loader, device, ignore_index, keep_samples)
     with seeded(rng, CALLER), evaluating(model):
         if not _is_posterior(model):
@@ -186,11 +186,7 @@ def wrong_layer(posterior: Any, inputs: Any, where: torch.device) -> InputError:
 
 
 def _head_passes(
-    model: nn.Module,
-    layer: nn.Module,
-    draws: list[dict[str, Tensor]],
-    inputs: Any,
-    device: str | torch.device | None,
+    model: nn.Module, layer: nn.Module, draws: list[dict[str, Tensor]], inputs: Any, device: str | torch.device | None
 ) -> Iterator[Any]:
     """Run the body once and the last layer with each draw."""
     with watched(layer) as calls:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from calibrant.core.options import check_count
 from calibrant.errors import input_error
 from calibrant.torch.batch import BatchLoss
 from calibrant.torch.smoothing import LabelSmoothing
@@ -74,10 +75,7 @@ class RegularizedLoss(nn.Module):  # type: ignore[misc]  # torch is untyped here
                 repr(weight),
                 "start with a weight that makes both terms about as large",
             )
-        if isinstance(warmup, bool) or int(warmup) != warmup or warmup < 0:
-            raise input_error(
-                "warmup", "RegularizedLoss", "be a whole number of at least 0", repr(warmup), "count batches"
-            )
+        check_count(warmup, "warmup", "RegularizedLoss", 0, "a number of batches")
         shared = {name: getattr(penalty, name) for name in ("ignore_index", "class_weight") if hasattr(penalty, name)}
         self.base = LabelSmoothing(0.0, **shared) if base is None else base
         self.penalty = penalty

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +14,7 @@ from calibrant._typing import Array, Floats, Space
 from calibrant.calibrators.application import calibrate, check_applicable, is_regression, softmax_note
 from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
-from calibrant.core.atomic import atomic_path
+from calibrant.core.atomic import atomic_path, explained, refuse, sweep, temporary_name
 from calibrant.core.results import Record
 from calibrant.engines.apply import apply_frame, count_unusable, find_scores
 from calibrant.errors import FileError, InputError, input_error
@@ -275,10 +273,13 @@ def _write_folder(module: Any, frame: Any, out: Path, keys: Sequence[str]) -> No
     """Write a directory per combination of keys; the whole appears at once or not at all."""
     if out.exists():
         raise FileError(f"{out} exists already", hint="name a new directory")
-    temporary = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    refuse(out, out)
+    temporary = temporary_name(out.parent, f".{out.name[:40]}.")
+    sweep(out.parent, f".{out.name[:40]}.")
     try:
-        module.write(frame, temporary, "parquet", keys)
-        temporary.rename(out)
+        with explained(out, temporary):
+            module.write(frame, temporary, "parquet", keys)
+            temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,9 @@ def known_rows(fitted: Any, rows: Predictions) -> InSample | None:
 
 
 def _mark(path: str | Path) -> Path:
-    return Path(f"{path}.in-sample.json")
+    whole = Path(f"{path}.in-sample.json")
+    name = os.fsencode(whole.name)  # a name has at most 255 bytes
+    return whole if len(name) <= 255 else whole.with_name(f"{hashlib.sha256(name).hexdigest()}.in-sample.json")
 
 
 def _digest(path: str | Path) -> str:
