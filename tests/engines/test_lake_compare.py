@@ -156,10 +156,11 @@ def test_top_label_pairs_and_two_classes(tmp_path, engine):
     pl.DataFrame({"confidence": p.max(axis=1), "correct": right}).write_parquet(tmp_path / "pairs.parquet")
     path = str(tmp_path / "pairs.parquet")
     pair = fit(path, method="beta").calibrator
-    found = compare(path, calibrator=pair, engine=engine)
-    same(found, compare(path, calibrator=pair), exact=("brier@top-1", "accuracy", "ece"))
+    names = ["brier@top-1", "accuracy", "ece"]  # what is read off cells alone may fall on the other side of 0
+    found, rows = (compare(path, calibrator=pair, metrics=names, **more) for more in ({"engine": engine}, {}))
+    same(found, rows, exact=names)
     assert found.in_sample is not None  # fitted on these rows
-    assert found.in_sample == compare(path, calibrator=pair).in_sample
+    assert found.in_sample == rows.in_sample
     with pytest.raises(InputError, match="map probabilities of classes"):
         compare(str(tmp_path / "two.parquet"), calibrator=pair, engine=engine)
 
