@@ -90,10 +90,11 @@ def test_a_calibrator_is_compared_as_on_rows(tmp_path, engine, case):
     if case == "names":
         q, _, truth = forecasts(seed=9)
         map_ = TemperatureScaling(classes=["a", "b", "c"]).fit(q, np.array(["a", "b", "c"])[truth])
-    path = write(table(case, p, y), tmp_path / "logs")
+    frame = table(case, p, y)
+    path, rows = write(frame, tmp_path / "logs"), compare(frame, calibrator=map_)
     found = compare(path, calibrator=map_, engine=engine)
-    same(found, compare(path, calibrator=map_))
-    assert found.verdict == compare(path, calibrator=map_).verdict
+    same(found, rows)
+    assert found.verdict == rows.verdict
     assert found["brier"].exact == (case != "isotonic")
 
 
@@ -204,7 +205,7 @@ def test_two_patterns_on_an_engine_ask_for_a_key(tmp_path):
 def test_weights_that_are_no_counts_give_values_alone(tmp_path):
     p, _, y = forecasts(500)
     path = write(wide(p, y, weight=np.linspace(0.1, 1.7, 500)), tmp_path / "logs")
-    found, rows = (compare(path, calibrator=fitted(), **more) for more in ({"engine": "polars"}, {}))
+    found, rows = compare(path, calibrator=fitted()), compare(pl.read_parquet(path), calibrator=fitted())
     assert found["brier"].change == pytest.approx(rows["brier"].change)
     assert all(r.interval is None and r.pvalue is None for r in found)
     assert any("values alone" in note for note in found.notes)
@@ -213,5 +214,5 @@ def test_weights_that_are_no_counts_give_values_alone(tmp_path):
 def test_bins_that_do_not_divide_the_grid(tmp_path):
     p, _, y = forecasts(800)
     path = write(wide(p, y), tmp_path / "logs")
-    one, two = (compare(path, calibrator=fitted(), metrics=["ece"], n_bins=7, **e) for e in ({"engine": "polars"}, {}))
+    one, two = (compare(x, calibrator=fitted(), metrics=["ece"], n_bins=7) for x in (path, pl.read_parquet(path)))
     assert (one["ece"].before, one["ece"].after) == pytest.approx((two["ece"].before, two["ece"].after), rel=1e-9)

@@ -133,7 +133,8 @@ class Scan:
             for group in self.groups
         ]
         if len(frames) == 1:
-            return frames[0]
+            names = [*self.groups[0].schema, *self.partitions]
+            return frames[0] if not self.partitions or _columns(frames[0]) == names else _select(frames[0], names)
         wanted = _narwhals({**self.types, **self.partitions})
         parts = []
         for frame, group in zip(frames, self.groups, strict=True):
@@ -308,6 +309,19 @@ def tolerance_of(dtypes: Sequence[Any]) -> float:
         if name == "decimal" and scale is not None:
             steps += 0.5 * 10.0**-scale  # half a unit of the last digit, for each of them
     return max(most, steps)
+
+
+def _columns(frame: Any) -> list[str]:
+    return list(frame.collect_schema() if hasattr(frame, "collect_schema") else frame.columns)
+
+
+def _select(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a native frame in one order, whatever they are called."""
+    if hasattr(frame, "sparkSession"):
+        return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(frame).select(*names).to_native()
 
 
 def open_session(module: Any, master: str = "local[*]") -> Any:

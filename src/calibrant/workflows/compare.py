@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from calibrant.calibrators.application import check_applicable, declares, is_reg
 from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
 from calibrant.core.weights import WeightKind
-from calibrant.engines.scans import open_session, read_scan
+from calibrant.engines.scans import open_session
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
 from calibrant.io.paths import is_many, is_path
@@ -24,12 +23,12 @@ from calibrant.workflows.file_pairs import check_files, open_all_rows
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
 from calibrant.workflows.rejection import check_rejected_share
 from calibrant.workflows.sources import (
-    LARGE,
     Reading,
     aligned,
     array_rows,
     calibrated_rows,
     is_frame,
+    is_large,
     is_lazy,
     left_out,
     names_of,
@@ -90,8 +89,8 @@ def compare(
     ----------
     y_true : array-like of shape (n,), or path or frame
         The truth; or the file or frame of the first forecast, with its truth. A pattern, directory or table pairs file
-        by file in the order of their names, with the same number of rows in each, up to a gigabyte; on an engine, a
-        `calibrator` or a `key` pairs any number of rows.
+        by file in the order of their names, with the same number of rows in each, up to a gigabyte; next to a
+        `calibrator`, or with a `key`, an engine pairs any number of rows.
     before : array-like of shape (n, K) or (n,), or path or frame
         The first forecast; next to a file or frame the second one. The second needs no labels, and if it has any they
         must be those of the first.
@@ -203,7 +202,9 @@ def _compare_sources(
                 f"{data} keeps no rows, and compare pairs rows", hint="name the files it was made of, or evaluate both"
             )
     keys = names_of(key, "compare")
-    if keys or any(getattr(how, name) for name in _ENGINES) or any(map(is_lazy, (first, second))) or _is_large(first):
+    asked = keys or any(getattr(how, name) for name in _ENGINES) or any(map(is_lazy, (first, second)))
+    plain = groups is None and how.weight_kind is None and how.mean is None and how.variance is None and how.std is None
+    if asked or (calibrator is not None and plain and _needs_engine(first, calibrator)):
         return _compare_cells(first, second, calibrator, how, groups, settings, keys)
     rows, files = open_all_rows(first, how)
     evidence = to_evidence(rows, caller="compare", normalize=how.normalize)
@@ -232,11 +233,10 @@ def _compare_sources(
     return judged_in_sample(done, seen)
 
 
-def _is_large(data: Any) -> bool:
-    """Whether files are too large for their rows to be paired in memory."""
-    if not is_path(data) or not (is_many(data) or Path(data).is_file()):
-        return False
-    return sum(Path(name).stat().st_size for name in (read_scan(data).files if is_many(data) else [data])) > LARGE
+def _needs_engine(data: Any, calibrator: Any) -> bool:
+    """Whether rows and what a calibrator makes of them go through an engine, as in `evaluate`: many files, or large."""
+    fitted = load(calibrator) if is_path(calibrator) else calibrator
+    return is_path(data) and not is_regression(fitted) and (is_many(data) or is_large(data, Reading("compare")))
 
 
 def _compare_cells(
