@@ -181,6 +181,86 @@ def class_pass(block: Any, codes: Any, m: int, out: Any) -> None:
         out[1, place] += sums[place]
 
 
+def cell_pass(
+    score: Any, label: Any, group: float, slots: Any, grid: int, parts: int, octave: float, deep: float, n: Any, s: Any
+) -> None:
+    """Add rows, hits (label = group) and scores to dense cells of slots (`calibrant.engines.dense._Cells`)."""
+    size, step = grid + 2 * (parts - 1), 2048
+    cells = np.empty(step, np.int32)
+    for start in range(0, len(score), step):
+        rows = min(step, len(score) - start)
+        for i in range(rows):
+            c = np.int32(np.ceil((score[start + i] - SLACK) * grid)) - 1
+            cells[i] = min(max(c, 0), grid - 1) + parts - 1
+        for i in range(rows):
+            cell = np.int64(cells[i])
+            if cell == parts - 1 or cell == grid + parts - 2:
+                near = score[start + i] if cell == parts - 1 else 1.0 - score[start + i]
+                rank = np.floor(octave * (np.log2(near) + deep) + 1e-6) + 1.0 if near > 0.0 else 0.0
+                depth = np.int64(min(max(rank, 0.0), parts - 1.0))
+                cell = depth if cell == parts - 1 else cell + parts - 1 - depth
+            if len(slots):
+                cell += slots[start + i] * size
+            n[cell, 0] += 1 + (np.int64(label[start + i] == group) << 32)
+            s[cell, 1] += score[start + i]
+
+
+def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, sums: Any) -> None:
+    """Run a tape over columns, a few rows at a time, and add up its outputs (`calibrant.engines.tape`)."""
+    n, tile = columns.shape[1], work.shape[1]
+    for start in range(0, n, tile):
+        size = min(tile, n - start)
+        for j in range(len(columns)):
+            work[j, :size] = columns[j, start : start + size]
+        for line in range(len(code)):
+            op, out = code[line, 0], work[code[line, 1]]
+            a, b, c = work[code[line, 2]], work[code[line, 3]], work[code[line, 4]]
+            if op == 0:
+                for i in range(size):
+                    out[i] = a[i] + b[i]
+            elif op == 1:
+                for i in range(size):
+                    out[i] = a[i] - b[i]
+            elif op == 2:
+                for i in range(size):
+                    out[i] = a[i] * b[i]
+            elif op == 3:
+                for i in range(size):
+                    out[i] = a[i] / b[i]
+            elif op == 4:
+                for i in range(size):
+                    out[i] = 1.0 if a[i] > b[i] else 0.0
+            elif op == 5:
+                for i in range(size):
+                    out[i] = 1.0 if a[i] >= b[i] else 0.0
+            elif op == 6:
+                for i in range(size):
+                    out[i] = a[i] if a[i] > b[i] else b[i]
+            elif op == 7:
+                for i in range(size):
+                    out[i] = a[i] if a[i] < b[i] else b[i]
+            elif op == 8:
+                for i in range(size):
+                    out[i] = b[i] if a[i] > 0.0 else c[i]
+            elif op == 9:
+                for i in range(size):
+                    out[i] = np.exp(a[i])
+            elif op == 10:
+                for i in range(size):
+                    out[i] = np.log(a[i])
+            elif op == 11:
+                for i in range(size):
+                    out[i] = np.sqrt(a[i])
+            else:
+                for i in range(size):
+                    out[i] = 1.0 if a[i] == b[i] else 0.0
+        for j in range(len(outputs)):
+            total = 0.0
+            for i in range(size):
+                total += work[outputs[j], i]
+            sums[j] += total
+
+
 def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
     """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
 
@@ -268,6 +348,11 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "class_pass": ([void(b, _read(int64), int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "cell_pass": (
+        [void(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
+        set(),
+    ),
+    "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], _read(int64), float64[::1])], _REORDER),
     "path_pass": (
         [
             numba.types.UniTuple(float64, 2)(_read(int32), _read(float32)),

@@ -163,3 +163,48 @@ def test_without_numba_numpy_does_the_work(monkeypatch, rows):
     monkeypatch.setenv("CALIBRANT_FAST", "1")
     monkeypatch.setattr(fast, "_compiled", lambda name: None)
     assert metrics.ece(y, p) == plain
+
+
+@pytest.mark.parametrize("kind", ["proba", "logit", "pairs"])
+def test_cells_and_sums_of_a_lake_agree(monkeypatch, rows, kind):
+    """The tape repeats the queries of the sums, and cells count alike, with slices and without."""
+    pl = pytest.importorskip("polars")
+    y, p = rows
+    p = np.vstack([p, np.eye(5)])  # with exact zeros
+    y = np.append(y, [0, 1, 2, 3, 4])
+    if kind == "pairs":
+        frame = pl.LazyFrame({"confidence": p.max(axis=1), "correct": p.argmax(axis=1) == y})
+    else:
+        name, held = ("p", p) if kind == "proba" else ("logit", np.log(np.maximum(p, 1e-9)))
+        frame = pl.LazyFrame({f"{name}_{k}": held[:, k] for k in range(5)} | {"label": y})
+    frame = frame.with_columns(day=pl.int_range(pl.len()) % 7)
+    asked = []
+    real = fast._compiled
+    monkeypatch.setattr(fast, "_compiled", lambda name: asked.append(name) or real(name))
+    from calibrant.engines.frames import summarize
+
+    for by in ([], ["day"]):
+        plain, quick = both(monkeypatch, lambda by=by: summarize(frame, by=by))
+        parts = zip(plain.sorted_parts().values(), quick.sorted_parts().values(), strict=True)
+        for one, two in [(plain.whole, quick.whole), *parts]:
+            for view in ("top-1",) if kind == "pairs" else ("top-1", "classwise"):
+                for a, b in zip(one.tables(view), two.tables(view), strict=True):
+                    assert all(np.array_equal(getattr(a, c), getattr(b, c)) for c in ("key", "n", "wt"))
+                    np.testing.assert_allclose(a.ws, b.ws, rtol=1e-12)
+            assert one.sums.keys() == two.sums.keys()
+            for name in one.sums:
+                np.testing.assert_allclose(one.sums[name], two.sums[name], rtol=1e-9, atol=1e-7)
+    assert {"cell_pass", "tape_pass"} <= set(asked)
+    assert all(real(name) is not None for name in asked)
+
+
+def test_counts_of_a_cell_may_pass_32_bits():
+    from calibrant.engines.dense import _Cells
+
+    cells = _Cells(1200, weighted=False)
+    one = np.full(3, 0.5)
+    for _ in range(3):
+        cells.add(one, np.array([1.0, 1.0, 0.0]), 1, None)
+        cells.rows = 1 << 31  # as if the cell were full: the next rows move it away
+    table = cells.table()
+    assert (table.n.tolist(), table.wt.tolist(), table.ws.tolist()) == ([9.0], [6.0], [4.5])

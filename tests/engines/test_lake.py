@@ -373,6 +373,15 @@ def test_partitioned_output_keeps_every_key(tmp_path, engine):
     assert names == ["model=01", "model=a b"]
 
 
+def test_columns_of_directories_come_last_in_their_order(tmp_path, engine):
+    write_lake(tmp_path / "lake")
+    frame = rows(60)
+    fitted = TemperatureScaling().fit(frame.select("p_0", "p_1", "p_2").to_numpy(), frame["label"].to_numpy())
+    apply(fitted, tmp_path / "lake", tmp_path / "out.parquet", engine=engine)
+    out = tmp_path / ("out.parquet/*.parquet" if engine == "spark" else "out.parquet")
+    assert pl.read_parquet(out).columns == ["p_0", "p_1", "p_2", "label", "model", "day"]
+
+
 def test_the_library_is_silent_and_the_command_line_names_skipped_files(tmp_path):
     (tmp_path / "lake").mkdir()
     rows(50).write_parquet(tmp_path / "lake" / "a.parquet")

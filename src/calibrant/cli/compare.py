@@ -10,12 +10,14 @@ from calibrant.cli._options import (
     bins_option,
     emit,
     emit_json,
+    engine_options,
     file_options,
     join,
     json_option,
     level_option,
     metric_options,
     regression_options,
+    rejection_options,
     weight_kind_option,
 )
 from calibrant.cli._progress import progress
@@ -25,7 +27,9 @@ from calibrant.cli._text import colored
 @click.command(
     "compare",
     epilog="Examples: calibrant compare before.csv after.csv · calibrant compare preds.npz --calibrator cal.json · "
-    "calibrant compare old_model.npz new_model.npz --metric brier --json",
+    "calibrant compare old_model.npz new_model.npz --metric brier --json · "
+    "calibrant compare 'logs/*.parquet' --calibrator cal.json --engine duckdb · "
+    "calibrant compare 'old/*.parquet' 'new/*.parquet' --key id --engine duckdb",
 )
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path(), required=False)
@@ -33,6 +37,11 @@ from calibrant.cli._text import colored
 @metric_options
 @bins_option
 @level_option
+@click.option(
+    "--key", metavar="COLUMN", help="Columns that name a row in both files (comma-separated): they are joined."
+)
+@engine_options
+@rejection_options
 @click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row.")
 @weight_kind_option
 @json_option

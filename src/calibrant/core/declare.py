@@ -287,12 +287,14 @@ def declare(metric: Metric) -> Metric:
     if (known.title, known.function) != (metric.title, metric.function):  # equal where a module is reloaded
         raise ValueError(f"a metric named {metric.name!r} exists already for {metric.task}")
     _REGISTRY[key] = metric
+    metrics_of.cache_clear()
     return metric
 
 
 def withdraw(name: str, task: MetricTask = "classes") -> None:
     """Remove a metric (tests and plug-ins)."""
     _REGISTRY.pop((task, name), None)
+    metrics_of.cache_clear()
 
 
 def lookup(name: str, caller: str = "metric", task: str | None = None) -> Metric:
@@ -305,6 +307,9 @@ def lookup(name: str, caller: str = "metric", task: str | None = None) -> Metric
     'Log score'
     """
     tasks = _tasks(task)
+    for each in tasks:
+        if isinstance(name, str) and (each, name) in _REGISTRY:
+            return _REGISTRY[each, name]
     known = dict.fromkeys(metric.name for each in tasks for metric in declared(each))
     if isinstance(name, str) and name not in known:
         name = name.lower()  # ECE is ece
@@ -315,7 +320,13 @@ def lookup(name: str, caller: str = "metric", task: str | None = None) -> Metric
 def declared(task: str | None = "classes") -> Iterator[Metric]:
     """Yield the metrics of a task in the order of declaration; None means all tasks, class probabilities first."""
     for each in _tasks(task):
-        yield from [metric for metric in _REGISTRY.values() if metric.task == each]
+        yield from metrics_of(each)
+
+
+@functools.lru_cache(maxsize=2)
+def metrics_of(task: MetricTask) -> tuple[Metric, ...]:
+    """Return the metrics of one task: the same tuple until one is declared or withdrawn, asked for in every slice."""
+    return tuple(metric for metric in _REGISTRY.values() if metric.task == task)
 
 
 def _tasks(task: str | None) -> tuple[MetricTask, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._typing import Array
 from calibrant.core.parallel import row_chunks
 
-__all__ = ["fingerprint", "moment_rows", "row_hashes", "share_seen"]
+__all__ = ["fingerprint", "moment_rows", "row_hashes", "seen_counts", "share_of_counts", "share_seen"]
 
 #: Hashes that are kept.
 KEPT = 512
@@ -96,15 +96,24 @@ def share_seen(known: dict[str, Any] | None, scores: Array, space: str = "proba"
         total = str(int(hashes.sum(dtype=np.uint64)))
     if len(hashes) == known["n"] and total == known["total"]:
         return 1.0
-    twins = float(known["twins"])
+    return share_of_counts(known, *seen_counts(known, hashes))
+
+
+def seen_counts(known: dict[str, Any], hashes: Array) -> tuple[int, int]:
+    """Return how many rows a fingerprint could know, and how many it knows; counts of parts add up."""
     kept = np.asarray(known["rows"]).view(np.uint64)
-    if twins > 0.5 or not len(kept):
-        return 0.0
+    if not len(kept):
+        return 0, 0
     near = hashes if known["n"] <= KEPT else hashes[hashes <= kept[-1]]
-    found = int(np.isin(near, kept).sum())
-    if found < 2:
+    return len(near), int(np.isin(near, kept).sum())
+
+
+def share_of_counts(known: dict[str, Any], near: float, found: float) -> float:
+    """Return the fraction of rows that a fingerprint knows from such counts; 0 where that may be chance."""
+    twins = float(known["twins"])
+    if twins > 0.5 or found < 2:
         return 0.0
-    noise = (twins * (1 - twins) * (1 / len(near) + 1 / known["n"])) ** 0.5  # a stranger has a twin as often
-    if found / len(near) < twins + max(LEAST, 4 * noise):
+    noise = (twins * (1 - twins) * (1 / near + 1 / known["n"])) ** 0.5  # a stranger has a twin as often
+    if found / near < twins + max(LEAST, 4 * noise):
         return 0.0
-    return float(min((found / len(near) - twins) / (1 - twins), 1.0))
+    return float(min((found / near - twins) / (1 - twins), 1.0))

@@ -13,7 +13,7 @@ from calibrant._typing import Array, Floats
 from calibrant.calibrators.application import calibrate, check_applicable, class_order, input_program
 from calibrant.core.arguments import check_options
 from calibrant.core.inputs import TOLERANCE
-from calibrant.engines.batches import BATCH_ROWS, _floats, _matrix, first_length, score_reasons
+from calibrant.engines.batches import BATCH_ROWS, _floats, first_length, raw_scores, score_reasons
 from calibrant.engines.expressions import EXPRESSIONS, expr, write_program
 from calibrant.engines.private import private
 from calibrant.engines.unusable import count_unusable, find_scores, moment_reasons, unusable
@@ -118,14 +118,8 @@ Make = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _scores_of(calibrator: Any, columns: Columns, k: int, normalize: bool) -> Make:
-    def scores(raw: dict[str, Any]) -> Array:
-        if columns.kind == "list":
-            return _matrix(raw[columns.scores[0]], k)
-        arrays = [_floats(raw[name]) for name in columns.scores]
-        return np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0]
-
     def make(raw: dict[str, Any]) -> dict[str, Any]:
-        x = scores(raw)
+        x = raw_scores(raw, columns, k)
         good = score_reasons(x, columns, normalize) == 0
         q = np.full((len(x), k), np.nan)
         if good.any():

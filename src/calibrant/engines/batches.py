@@ -37,6 +37,8 @@ class Batch:
     rejected: dict[str, int]
     #: Rows left out by the values of the slice columns.
     rejected_by: dict[tuple[Any, ...], dict[str, int]]
+    #: Which of the raw rows are kept.
+    good: Bools
 
 
 def batches(table: Any, columns: Columns, n_classes: int, *, normalize: bool = False) -> Iterator[Batch]:
@@ -71,12 +73,7 @@ def raw_batches(table: Any, names: Sequence[str], size: int | None = None) -> It
 
 def clean(raw: dict[str, Any], columns: Columns, n_classes: int, normalize: bool) -> Batch:
     """Turn raw columns into arrays; rows that are missing values or out of range are counted and left out."""
-    if columns.kind == "list":
-        scores = _matrix(raw[columns.scores[0]], n_classes)
-    elif columns.kind == "wide":
-        scores = np.stack([_floats(raw[name]) for name in columns.scores], axis=1)
-    else:
-        scores = _floats(raw[columns.scores[0]])
+    scores = raw_scores(raw, columns, n_classes)
     label = _codes(raw[columns.label], columns)
     weights = None if columns.weight is None else _floats(raw[columns.weight]).astype(np.float64)
     reason = _reasons(scores, label, weights, columns, n_classes, normalize)
@@ -90,7 +87,15 @@ def clean(raw: dict[str, Any], columns: Columns, n_classes: int, normalize: bool
             found = left.setdefault(tuple(column[row] for column in keys), dict.fromkeys(REASONS, 0))
             found[REASONS[reason[row] - 1]] += 1
     held = None if weights is None else weights[good]
-    return Batch(scores[good], label[good].astype(np.int64), held, by, counts, left)
+    return Batch(scores[good], label[good].astype(np.int64), held, by, counts, left, good)
+
+
+def raw_scores(raw: dict[str, Any], columns: Columns, n_classes: int) -> Array:
+    """Return the scores of raw columns: (n, K), or (n,) where there is one."""
+    if columns.kind == "list":
+        return _matrix(raw[columns.scores[0]], n_classes)
+    arrays = [_floats(raw[name]) for name in columns.scores]
+    return np.stack(arrays, axis=1) if columns.kind == "wide" else arrays[0]
 
 
 def _reasons(scores: Array, label: Floats, weights: Floats | None, columns: Columns, k: int, normalize: bool) -> Ints:
@@ -258,15 +263,23 @@ def reduce_rows(
     table: Any, columns: Columns, n_classes: int, normalize: bool, state: Callable[[Iterable[Batch]], Any]
 ) -> Any:
     """Fold all rows into one state that adds with ``+``: locally batch by batch, on Spark once per partition."""
+
+    def checked(stream: Iterable[dict[str, Any]]) -> Any:
+        return state(clean(raw, columns, n_classes, normalize) for raw in stream)
+
+    return reduce_raw(table, columns.used, checked)
+
+
+def reduce_raw(table: Any, names: Sequence[str], state: Callable[[Iterable[dict[str, Any]]], Any]) -> Any:
+    """Fold raw batches of these columns, as `reduce_rows` folds checked ones."""
     if not table.implementation.is_pyspark():
-        return state(batches(table, columns, n_classes, normalize=normalize))
-    native = table.select(*columns.used).to_native()
-    names = columns.used
+        return state(raw_batches(table, names))
+    native = table.select(*names).to_native()
 
     def partition(stream: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        rows = (clean(dict(zip(names, b.columns, strict=True)), columns, n_classes, normalize) for b in stream)
+        rows = (dict(zip(names, b.columns, strict=True)) for b in stream)
         yield pa.RecordBatch.from_pydict({"state": [pack_state(state(rows))]})
 
     def join(stream: Iterator[Any]) -> Iterator[Any]:

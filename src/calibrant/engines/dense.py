@@ -5,7 +5,9 @@ A group-by of a hundred thousand cells misses the cache for every row and grows;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +16,12 @@ import numpy as np
 import polars as pl
 
 from calibrant._typing import Array, Floats, Ints
+from calibrant.core import fast
 from calibrant.core.cells import dense_index, dense_keys
-from calibrant.core.tables import COARSE, PARTS, Table
+from calibrant.core.tables import COARSE, DEEPEST, PARTS, PER_OCTAVE, Table
 from calibrant.engines.batches import _floats, raw_batches
 from calibrant.engines.frame_rows import LABEL, OUTCOME, SCORE, WEIGHT, FrameRows, _p, read_sums
+from calibrant.engines.tape import Tape
 from calibrant.summary.keys import canonical
 from calibrant.summary.summary import Summary
 from calibrant.views import View
@@ -26,6 +30,8 @@ __all__ = ["SliceCells", "fill_batches", "is_local"]
 
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
+#: Pieces of work that wait while the engine reads on.
+_AHEAD = 8
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
 MOST_BYTES = 600 << 20
 
@@ -42,11 +48,10 @@ class _Source:
         self.names |= {score: None, outcome: None}
         if self.batch is None:
             return group, np.zeros(0), np.zeros(0)
-        held = self.batch[outcome]
-        return group, self.batch[score], held if outcome == OUTCOME else held == group
+        return group, self.batch[score], self.batch[outcome]
 
     def top(self) -> list[Any]:
-        return [self._pair(0, SCORE, OUTCOME)]
+        return [self._pair(1, SCORE, OUTCOME)]  # right is 1
 
     def one_class(self, k: int) -> list[Any]:
         return [self._pair(k, _p(k), LABEL)]
@@ -59,27 +64,62 @@ class _Source:
 
 
 class _Cells:
-    """All cells of one group of a view, those of `slots` slices one after the other."""
+    """All cells of one group of a view, those of `slots` slices one after the other.
+
+    Without weights a cell is 16 bytes, so that a row touches one place: rows and hits in one number, and Σs.
+    """
 
     def __init__(self, grid: int, weighted: bool, slots: int = 1) -> None:
-        self.grid, self.size = grid, grid + 2 * (PARTS - 1)
-        self.sums = np.zeros((5 if weighted else 3, slots * self.size))  # pages nobody touches take no memory
+        self.grid, self.size, self.weighted = grid, grid + 2 * (PARTS - 1), weighted
+        # pages nobody touches take no memory
+        self.sums = np.zeros((5, slots * self.size) if weighted else (slots * self.size, 2))
+        self.counts = self.sums.view(np.int64)
+        self.rows, self.spilled = 0, np.zeros((2, 0))
 
-    def add(self, score: Floats, outcome: Array, weight: Floats | None, slot: Ints | None = None) -> None:
-        index = dense_index(score, self.grid)
-        if slot is not None:
+    def add(self, score: Floats, label: Floats, group: int, weight: Floats | None, slot: Ints | None = None) -> None:
+        """Count the pairs (score, label = group)."""
+        if weight is None:
+            self._spill(len(score))
+            kernel = fast.kernel("cell_pass", len(score)) if score.dtype == np.float64 else None
+            if kernel is not None:
+                places = np.zeros(0, dtype=np.int64) if slot is None else slot
+                scale = (self.grid, PARTS, PER_OCTAVE, DEEPEST)
+                kernel(score, label, float(group), places, *scale, self.counts, self.sums)
+                return
+        index, outcome = dense_index(score, self.grid), label == group
+        if slot is None:
+
+            def put(target: Array, values: Array) -> None:
+                target += np.bincount(index, values, self.size).astype(target.dtype, copy=False)
+        else:
             index += slot * self.size
-        one: list[Any] = [1.0, score, outcome]
-        if weight is not None:
-            one = [1.0, weight * score, weight * outcome, weight, weight**2]
-        for row, values in enumerate(one):
-            if slot is not None:
-                np.add.at(self.sums[row], index, values)
-            else:
-                self.sums[row] += np.bincount(index, None if row == 0 else values, self.size)
+
+            def put(target: Array, values: Array) -> None:
+                np.add.at(target, index, values)
+
+        if weight is None:
+            put(self.counts[:, 0], 1 + (outcome.astype(np.int64) << 32))  # whole numbers below 2⁵³
+            put(self.sums[:, 1], score)
+            return
+        for row, values in enumerate([np.ones(len(index)), weight * score, weight * outcome, weight, weight**2]):
+            put(self.sums[row], values)
+
+    def _spill(self, more: int) -> None:
+        """Move the counts away before one could pass 32 bits."""
+        self.rows += more
+        if self.rows >= 1 << 31:
+            held = self.counts[:, 0]
+            self.spilled = np.stack([held & 0xFFFFFFFF, held >> 32]) + (self.spilled if self.spilled.size else 0.0)
+            self.counts[:, 0], self.rows = 0, more
 
     def table(self, slot: int = 0) -> Table:
-        cells = self.sums[:, slot * self.size : (slot + 1) * self.size]
+        here = slice(slot * self.size, (slot + 1) * self.size)
+        if self.weighted:
+            cells = self.sums[:, here]
+        else:
+            held = self.counts[here, 0]
+            counts = np.stack([held & 0xFFFFFFFF, held >> 32]) + (self.spilled[:, here] if self.spilled.size else 0.0)
+            cells = np.stack([counts[0], self.sums[here, 1], counts[1]])
         used = np.flatnonzero(cells[0])
         n, ws, wt, *more = cells[:, used]
         w, w2 = more or (n, n)
@@ -134,37 +174,75 @@ def fill_batches(
     names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(names))
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
-    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 24))
+    most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 16))
     waiting: list[pl.DataFrame] = []
+    totals: dict[str, Floats] = {}
+    tape = None
     if sums:
-        prepared.sums(())  # asks for its references now: DuckDB gives up a stream when another query begins
-    for raw in raw_batches(prepared.good_top, [*names, *(slices.by if slices else ())], _BATCH) if names else ():
-        batch = {name: _floats(raw[name]) for name in names}
-        slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in slices.by}))
-        if slot is not None and slot.max(initial=0) >= most:
-            return set()
-        if sums:
+        prepared.references  # noqa: B018 -- asked for now: DuckDB gives up a stream when another query begins
+        tape = None if prepared.weighted else Tape(prepared)
+
+    def add_sums(batch: dict[str, Array]) -> None:
+        if tape is None or not tape.add(batch, totals):
             waiting.append(pl.DataFrame(batch))
             if sum(map(len, waiting)) >= _SUMMED:
                 _add_sums(prepared, summary, waiting)
+
+    def add_cells(batch: dict[str, Array], slot: Ints | None) -> None:
         weight = batch.get(WEIGHT)
         if weight is not None and not weight.all():
             batch = {name: column[weight > 0] for name, column in batch.items()}
             slot = None if slot is None else slot[weight > 0]
         for view in done:
-            for number, score, outcome in view.select(_Source(prepared.n_classes, batch)) or ():
+            for number, score, label in view.select(_Source(prepared.n_classes, batch)) or ():
                 group = 0 if view.single_group else number
                 kept: list[Any] = [] if view not in views else [(cells, summary, 1, None)]
                 kept += [] if slices is None else [(slices.cells, slices.model, most, slot)]
                 for held, model, room, places in kept:
                     if (view, group) not in held:
                         held[view, group] = _Cells(model.grid_of(view), prepared.weighted, room)
-                    held[view, group].add(score, outcome, batch.get(WEIGHT), places)
-    if sums:
+                    held[view, group].add(score, label, number, batch.get(WEIGHT), places)
+
+    with _Lanes() as lanes:  # sums and cells side by side, each batch after batch
+        for raw in raw_batches(prepared.good_top, [*names, *(slices.by if slices else ())], _BATCH) if names else ():
+            batch = {name: _floats(raw[name]) for name in names}
+            slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in slices.by}))
+            if slot is not None and slot.max(initial=0) >= most:
+                return set()
+            if sums:
+                lanes.put(0, add_sums, batch)
+            lanes.put(1, add_cells, batch, slot)
+    if totals:
+        read_sums(prepared, summary, totals)
+    if sums and (waiting or not totals):
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
     for (view, group), counted in cells.items():
         summary.add_cells(summary.views.index(view), group, counted.table())
     return set(done)
+
+
+class _Lanes:
+    """Two threads that take their work in the order it is given, a few pieces ahead at most."""
+
+    def __init__(self) -> None:
+        self.pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
+        self.waiting: deque[Future[None]] = deque()
+
+    def put(self, lane: int, work: Callable[..., None], *given: Any) -> None:
+        self.waiting.append(self.pools[lane].submit(work, *given))
+        while len(self.waiting) > _AHEAD:
+            self.waiting.popleft().result()
+
+    def __enter__(self) -> _Lanes:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            while self.waiting and kind is None:
+                self.waiting.popleft().result()
+        finally:
+            for pool in self.pools:
+                pool.shutdown(cancel_futures=True)
 
 
 def _add_sums(prepared: FrameRows, summary: Summary, waiting: list[pl.DataFrame]) -> None:

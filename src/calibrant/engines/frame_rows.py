@@ -243,12 +243,8 @@ class FrameRows:
     def _vector_inputs(self, frame: Any) -> tuple[Any, dict[str, Block]]:
         """Add log p of every class, and p and log p of the truth, from the logits themselves where they are known."""
         y, logs = nw.col(LABEL), [nw.col(_log(k)) for k in range(self.n_classes)]
-        if not self.logits:
-            frame = self._with_logs(frame).with_columns(choose(self._ps(), y).alias("__truth"))
-            frame = frame.with_columns(nw.col("__truth").clip(lower_bound=TINY).alias("__log_truth"))
-            frame = frame.with_columns(nw.col("__log_truth").log())
-        else:
-            frame = frame.with_columns(choose(self._ps(), y).alias("__truth"), choose(logs, y).alias("__log_truth"))
+        frame = frame if self.logits else self._with_logs(frame)
+        frame = frame.with_columns(choose(self._ps(), y).alias("__truth"), choose(logs, y).alias("__log_truth"))
         return frame, {
             "input": list(self._ps()),
             "log_input": list(logs),

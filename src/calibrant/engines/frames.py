@@ -218,9 +218,10 @@ def _summarize_columns(
     parts: dict[tuple[Any, ...], Summary] = {}
     known = {view for view in whole.views if by and model.grid_of(view) == whole.grid_of(view)}  # slices add up
     rest = [view for view in whole.views if view not in known]
-    summed = bool(by) or table.implementation.is_duckdb()  # whose own sums of many steps take twice as long
-    slices = SliceCells(model, by) if by and is_local(table) else None
-    filled = fill_batches(prepared, whole, rest, sums=not by and summed, slices=slices) if is_local(table) else set()
+    local = is_local(table)
+    summed = bool(by) or local
+    slices = SliceCells(model, by) if by and local else None
+    filled = fill_batches(prepared, whole, rest, sums=not by, slices=slices) if local else set()
     if slices is not None and filled:
         slices.read(parts)
     queries = list(_queries(prepared, model, by, filled)) if by else []

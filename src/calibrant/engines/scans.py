@@ -22,7 +22,7 @@ from calibrant.io.layout import Columns, Layout, table_fields
 from calibrant.io.paths import expand
 from calibrant.io.resolver import resolve
 
-__all__ = ["FileGroup", "Scan", "join_types", "read_scan", "tolerance_of"]
+__all__ = ["FileGroup", "Scan", "join_types", "open_session", "read_scan", "tolerance_of"]
 
 _log = logging.getLogger("calibrant.scan")
 #: Formats without types of their own: those that were found are told to every engine.
@@ -112,12 +112,14 @@ class Scan:
         """Return how far probabilities may miss their bounds: as far as the least precise file declares."""
         return max(tolerance_of([group.schema.get(name) for name in names]) for group in self.groups)
 
-    def open(self, module: Any, master: str = "local[*]") -> Any:
-        """Return one lazy frame over all files, with widened types and the columns of partitions."""
+    def open(self, module: Any, master: str = "local[*]", session: Any = None) -> Any:
+        """Return one lazy frame over all files, with widened types and the columns of partitions.
+
+        Frames that meet in one query share a `session` of the engine.
+        """
         import narwhals.stable.v2 as nw
 
-        connect = getattr(module, "connect", None)
-        session = None if connect is None else connect(master)
+        session = session or open_session(module, master)
         untyped = self.kind in _UNTYPED
         frames = [
             module.open_files(
@@ -131,7 +133,8 @@ class Scan:
             for group in self.groups
         ]
         if len(frames) == 1:
-            return frames[0]
+            names = [*self.groups[0].schema, *self.partitions]
+            return frames[0] if not self.partitions or _columns(frames[0]) == names else _select(frames[0], names)
         wanted = _narwhals({**self.types, **self.partitions})
         parts = []
         for frame, group in zip(frames, self.groups, strict=True):
@@ -306,6 +309,25 @@ def tolerance_of(dtypes: Sequence[Any]) -> float:
         if name == "decimal" and scale is not None:
             steps += 0.5 * 10.0**-scale  # half a unit of the last digit, for each of them
     return max(most, steps)
+
+
+def _columns(frame: Any) -> list[str]:
+    return list(frame.collect_schema() if hasattr(frame, "collect_schema") else frame.columns)
+
+
+def _select(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a native frame in one order, whatever they are called."""
+    if hasattr(frame, "sparkSession"):
+        return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(frame).select(*names).to_native()
+
+
+def open_session(module: Any, master: str = "local[*]") -> Any:
+    """Return a session of an engine, None where it has none."""
+    connect = getattr(module, "connect", None)
+    return None if connect is None else connect(master)
 
 
 def _narwhals(types: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,16 @@ from calibrant.core.tables import Pairs
 from calibrant.estimators import Noise
 from calibrant.inference.intervals import offered_interval
 
-__all__ = ["accuracy_change", "error_change", "exact_mcnemar", "inverted", "score_ends", "tango"]
+__all__ = [
+    "accuracy_change",
+    "error_change",
+    "exact_mcnemar",
+    "inverted",
+    "row_correlation",
+    "score_ends",
+    "slopes",
+    "tango",
+]
 
 #: From a level to the ends of the interval at that level.
 Ends: TypeAlias = Callable[[float], tuple[float, float]]
@@ -200,9 +209,18 @@ def _blocks(recipe: Any, first: Any, second: Any) -> tuple[list[Floats], Ints]:
 
 
 def error_change(
-    metric: Metric, recipe: Any, first: Any, second: Any, level: float, groups: Any, rng: np.random.Generator
+    metric: Metric,
+    recipe: Any,
+    first: Any,
+    second: Any,
+    level: float,
+    groups: Any,
+    rng: np.random.Generator,
+    correlate: Callable[[Any], float | None],
 ) -> Change:
     """Return the change of a calibration error from the intervals of its two values and how they move together.
+
+    `correlate` gives the correlation of the two values of a recipe on the same rows, as `row_correlation` does.
 
     Notes
     -----
@@ -225,7 +243,7 @@ def error_change(
     a, b = spans
     if a is None or b is None:
         return None, None
-    r = _correlation(recipe, first, second)
+    r = correlate(recipe)
     if r is None:
         return None, None
     if a.low <= 0 or b.low <= 0:
@@ -246,7 +264,7 @@ def _recovered(one: float, two: float, r: float) -> float:
     return math.sqrt(max(one * one + two * two - 2 * r * one * two, 0.0))  # [1] eq. (6)
 
 
-def _correlation(recipe: Any, first: Any, second: Any) -> float | None:
+def row_correlation(recipe: Any, first: Any, second: Any) -> float | None:
     """Return the correlation of two estimates of an error on the same rows; None where rows are not known."""
     view = recipe.resampled_view()
     if view is None:
@@ -260,19 +278,26 @@ def _correlation(recipe: Any, first: Any, second: Any) -> float | None:
 
 def _influence(recipe: Any, pairs: Pairs) -> Floats | None:
     """Return how much each row moves the error, up to a factor: the slope in its cell's mean times its residual."""
+    slope = slopes(recipe, pairs)
+    if slope is None:
+        return None
+    weight = np.ones(len(slope)) if pairs.weight is None else pairs.weight
+    moved = slope * (pairs.outcome - pairs.score.astype(np.float64))
+    return np.asarray(np.sqrt(weight) * (moved - weight @ moved / weight.sum()))
+
+
+def slopes(recipe: Any, pairs: Pairs) -> Floats | None:
+    """Return the derivative of an error in the mean of each pair's cell, up to a common factor; None without one."""
     estimator = recipe.estimator
     kind = estimator.noise(recipe.norm, recipe.root)
     if kind is None:
         return None
     index, m = estimator.noise_cells(pairs)
     weight = np.ones(len(index)) if pairs.weight is None else pairs.weight
-    residual: Floats = pairs.outcome - pairs.score.astype(np.float64)
     counts = np.bincount(index, weight, m)
-    means = np.bincount(index, weight * residual, m) / weight.sum()
+    means = np.bincount(index, weight * (pairs.outcome - pairs.score.astype(np.float64)), m) / weight.sum()
     scores = np.bincount(index, weight * pairs.score, m) / np.maximum(counts, 1e-300)
-    slope = _slope(kind, means, counts / weight.sum(), estimator, scores)
-    moved = slope[index] * residual
-    return np.asarray(np.sqrt(weight) * (moved - weight @ moved / weight.sum()))
+    return _slope(kind, means, counts / weight.sum(), estimator, scores)[index]
 
 
 def _slope(kind: Noise, means: Floats, shares: Floats, estimator: Any, scores: Floats) -> Floats:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,23 +14,24 @@ from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.core.clusters import RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
-from calibrant.core.moments import mean_ends, mean_moments
+from calibrant.core.moments import FEW_EVENTS, mean_ends, mean_moments
 from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Difference, Interval, Record
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
-from calibrant.inference.changes import accuracy_change, error_change, inverted, score_ends
+from calibrant.inference.changes import accuracy_change, error_change, inverted, row_correlation, score_ends
 from calibrant.inference.evaluation import build_metric
 from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
 
-__all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts"]
+__all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts", "compared_metrics"]
 
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
 Ends: TypeAlias = Callable[[Floats, Floats | None, Ints | None, float], tuple[float, float]]
+EndsAt: TypeAlias = Callable[[float], tuple[float, float]]
 #: The score a verdict speaks of, by task.
 _CHOSEN: dict[Task, tuple[str, ...]] = {"classes": ("brier",), "pairs": ("brier@top-1",), "regression": ("dss", "crps")}
 
@@ -49,6 +51,9 @@ class Comparison(Record):
     in_sample: dict[str, Any] | None = None
     #: Name of the view of every metric that names none.
     judged: str = TopLabel.word
+    #: Rows that an engine left out, by reason, and files that could not be read.
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Difference:
         for wanted in (through(name.lower(), self.judged, self.task), name.lower()):
@@ -79,6 +84,8 @@ class Comparison(Record):
             },
             "verdict": self.verdict,
             "notes": list(self.notes),
+            "rejected": dict(self.rejected),
+            "skipped_files": list(self.skipped),
             **({} if self.in_sample is None else {"in_sample": self.in_sample}),
         }
 
@@ -171,11 +178,14 @@ def compare_evidence(
     method: str = "auto",
     n_resamples: int = 1000,
     rng: RNG = None,
+    paired: Any = None,
 ) -> Comparison:
     """Compare two pieces of evidence on the same rows: the only place where changes are judged.
 
-    Class probabilities, top-label pairs, and means with variances; cells know no rows and are refused by name. `method`
-    of the paired intervals is ``"auto"`` (corrected for skewness), ``"normal"`` or ``"bca"``, which bootstraps rows.
+    Class probabilities, top-label pairs, and means with variances; cells know no rows and are refused by name, unless
+    `paired` tells what they cannot: ``score_sums(recipe)`` of the differences row by row, and ``correlation(recipe)``
+    of two errors (`calibrant.engines.paired`). `method` of the paired intervals is ``"auto"`` (corrected for skewness),
+    ``"normal"`` or ``"bca"``, which bootstraps rows.
 
     Examples
     --------
@@ -191,30 +201,42 @@ def compare_evidence(
         clusters = first.own_clusters()  # importance weights: the spread of weighted rows
     check_share(level, "level", first.caller)
     check_flag(injective, "injective", first.caller)
-    names = _default(first) if metrics is None else check_words(metrics, "metrics", first.caller) or _default(first)
-    built = {name: build_metric(name, first, n_bins) for name in (judged_name(first, one) for one in names)}
+    built = compared_metrics(first, metrics, n_bins)
     generator = check_rng(rng, first.caller)
     few = few_clusters(clusters)
     rare = not few and first.task != "regression" and few_surprises(first.pairs_of(TopLabel()), clusters)
-    how = _Judge(first, second, level, clusters, _ends(method, n_resamples, generator), generator)
+    how = _Judge(first, second, level, clusters, _ends(method, n_resamples, generator), generator, paired)
+    mute = few or (paired is not None and not first.counts)
     results = []
     for name, (metric, recipe) in built.items():
         a, b = first.value(recipe), second.value(recipe)
         sign = -1.0 if metric.smaller_is_better is False else 1.0
         change = sign * (a - b) if math.isfinite(a) or math.isfinite(b) else math.nan
-        interval, pvalue = (None, None) if few or (rare and recipe.is_mean) else how.change(metric, recipe, sign)
+        interval, pvalue = (None, None) if mute or (rare and recipe.is_mean) else how.change(metric, recipe, sign)
         results.append(Difference(name, a, b, change, interval, pvalue, bool(injective and metric.proper)))
     verdict = _verdict(results, first, second)
     notes = (f"{too_few(clusters, first.counts or groups is not None)} for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
-    return Comparison(
-        tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=judged(first).name
-    )
+    view = judged(first).name
+    done = Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=view)
+    if paired is None:
+        return done
+    notes += ("weights that are no counts give values alone on an engine",) * mute + first.notes
+    return replace(done, notes=notes, rejected=first.rejected, skipped=first.skipped)
 
 
 def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:
     """Compare two checked forecasts: `compare_evidence` under its name of version 0.1."""
     return compare_evidence(first, second, metrics=options.pop("metrics", measures), **options)
+
+
+def compared_metrics(
+    evidence: Any, metrics: Iterable[str] | None, n_bins: int | None
+) -> dict[str, tuple[Metric, Recipe]]:
+    """Return the metrics that are compared with their recipes, by name."""
+    names = None if metrics is None else check_words(metrics, "metrics", evidence.caller)
+    viewed = (judged_name(evidence, name) for name in names or _default(evidence))
+    return {name: build_metric(name, evidence, n_bins) for name in viewed}
 
 
 def _default(evidence: Evidence) -> list[str]:
@@ -250,6 +272,7 @@ class _Judge:
     clusters: Ints | None
     ends: Ends
     rng: np.random.Generator
+    paired: Any
 
     def change(self, metric: Metric, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
         """Return interval and p-value of the change of a metric; None where neither is verified."""
@@ -259,36 +282,58 @@ class _Judge:
             return self._mean(recipe, sign)
         if self.first.task == "regression" or metric.smaller_is_better is not True:
             return None, None
-        return error_change(metric, recipe, self.first, self.second, self.level, self.clusters, self.rng)
+        first, second = self.first, self.second
+        correlate = partial(row_correlation, first=first, second=second) if self.paired is None else None
+        correlate = correlate or self.paired.correlation
+        return error_change(metric, recipe, first, second, self.level, self.clusters, self.rng, correlate)
 
     def _accuracy(self, recipe: Any) -> tuple[Interval | None, float | None]:
+        if self.paired is not None:  # differences of before − after are −1, 0 or 1
+            sums = self.paired.score_sums(recipe)
+            moved = sums.c2 + sums.wx * sums.wx / sums.w
+            sides = (float(round((moved + sign * sums.wx) / 2)) for sign in (-1, 1))
+            return accuracy_change(*sides, self.first.n, sums.w, self.level)
         difference = self.second.score_rows(recipe) - self.first.score_rows(recipe)
         weights = np.ones(len(difference)) if self.first.weights is None else self.first.weights
         gained, lost = float(weights[difference > 0].sum()), float(weights[difference < 0].sum())
         return accuracy_change(gained, lost, self.first.n, float(weights.sum()), self.level)
 
-    def _mean(self, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
-        first, second = self.first, self.second
+    def _differences(
+        self, recipe: Any, sign: float
+    ) -> tuple[float, bool, Callable[[float], tuple[float, float]]] | None:
+        """Return the mean difference, whether all rows have the same, and the ends of its interval by level."""
+        if self.paired is not None:
+            law = self.paired.score_sums(recipe).moments()
+            hits = build_metric("accuracy", self.first)[1]
+            misses = min(one.total * (1.0 - one.value(hits)) for one in (self.first, self.second))
+            if law is None or law.count < 2 or misses < FEW_EVENTS:  # sums do not tell few surprises apart
+                return None
+            law = replace(law, mean=sign * law.mean, skewness=sign * law.skewness)
+            return law.mean, law.error == 0, partial(mean_ends, law)
         with np.errstate(invalid="ignore"):  # ∞ − ∞, a probability of 0 for what happened in both: no interval
-            difference = sign * (first.score_rows(recipe) - second.score_rows(recipe))
-        weights = first.weights
-        if not np.isfinite(difference).all() or len(difference) < 2:
+            rows = sign * (self.first.score_rows(recipe) - self.second.score_rows(recipe))
+        if not np.isfinite(rows).all() or len(rows) < 2:
+            return None
+        mean = float(np.average(rows, weights=self.first.weights))
+        rare = score_ends(recipe, self.first, self.second, rows, sign) if self.clusters is None else None
+        ends = rare or partial(self.ends, rows, self.first.weights, self.clusters)
+        return mean, rare is None and np.ptp(rows) == 0, ends
+
+    def _mean(self, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
+        found = self._differences(recipe, sign)
+        if found is None:
             return None, None
-        a, b = first.value(recipe), second.value(recipe)
+        mean, constant, ends = found
+        a, b = self.first.value(recipe), self.second.value(recipe)
         value = sign * (a - b)
-        rare = score_ends(recipe, first, second, difference, sign) if self.clusters is None else None
-
-        def ends(level: float) -> tuple[float, float]:
-            return self.ends(difference, weights, self.clusters, level) if rare is None else rare(level)
-
         low, high = ends(self.level)
         if not math.isfinite(low):
             return None, None
-        pvalue = (1.0 if difference[0] == 0 else 0.0) if np.ptp(difference) == 0 and rare is None else inverted(ends)
+        pvalue = (1.0 if mean == 0 else 0.0) if constant else inverted(ends)
         if recipe.link is not None:  # the root of a mean: the difference of roots, by the slope of the root
-            slope, mean = (1.0 / (a + b) if a + b > 0 else 0.0), float(np.average(difference, weights=weights))
+            slope = 1.0 / (a + b) if a + b > 0 else 0.0
             low, high = value + (low - mean) * slope, value + (high - mean) * slope
-        return Interval(value, low, high, self.level, "paired", first.n), pvalue
+        return Interval(value, low, high, self.level, "paired", self.first.n), pvalue
 
 
 def _verdict(results: list[Difference], first: Evidence, second: Evidence) -> str:

@@ -170,14 +170,18 @@ class Summary(CellEvidence):
 
     def add(self, forecast: Forecast) -> Self:
         """Take in checked predictions."""
+        self.add_tables(forecast)
+        w = forecast.weights
+        self.add_rows(forecast.n, 0 if w is None else int((w != np.floor(w)).sum()), row_sums(forecast))
+        return self
+
+    def add_tables(self, forecast: Forecast) -> None:
+        """Take in the cells and bins of checked predictions, without their rows and sums."""
         for position, view in enumerate(self.views):
             for group, pairs in view.numbered(forecast):
                 self.add_cells(position, group, fill_cells(pairs, self.grid_of(view)))
             for m in self.n_bins:
                 self.add_bins(position, m, view.numbered_bins(forecast, m))
-        w = forecast.weights
-        self.add_rows(forecast.n, 0 if w is None else int((w != np.floor(w)).sum()), row_sums(forecast))
-        return self
 
     def add_cells(self, view: int, group: int, table: Table) -> None:
         """Add a table of cells to a group of a view (engines build it by group-by)."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from calibrant.core.declare import Metric, declared
+from calibrant.core.declare import Metric, metrics_of
 from calibrant.core.inputs import Forecast
 from calibrant.metrics.recipes import MeanScore, ScoreSums, score_columns
 
@@ -14,10 +13,17 @@ RowSums: TypeAlias = dict[str, ScoreSums]
 
 def kept_scores() -> dict[str, MeanScore]:
     """Return the declared mean scores by name, each row score once; ``name@top-1`` is its top-label form."""
-    return _kept_scores(tuple(declared()))
+    metrics = metrics_of("classes")
+    if _last[:1] != [id(metrics)]:
+        _last[:] = [id(metrics), metrics, _kept_scores(metrics)]
+    kept: dict[str, MeanScore] = _last[2]
+    return kept
 
 
-@lru_cache(maxsize=8)
+#: The metrics that were asked for last (their tuple stays the same as long as they do), and their scores.
+_last: list[Any] = []
+
+
 def _kept_scores(metrics: tuple[Metric, ...]) -> dict[str, MeanScore]:
     found: dict[str, MeanScore] = {}
     for metric in metrics:

@@ -13,25 +13,33 @@ from calibrant.calibrators.application import check_applicable, declares, is_reg
 from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
 from calibrant.core.weights import WeightKind
+from calibrant.engines.scans import open_session
 from calibrant.errors import FileError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
-from calibrant.io.paths import is_path
+from calibrant.io.paths import is_many, is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.summary.files import summary_files
 from calibrant.workflows.file_pairs import check_files, open_all_rows
-from calibrant.workflows.in_sample import find_mark, judged_in_sample, known_rows
+from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
+from calibrant.workflows.rejection import check_rejected_share
 from calibrant.workflows.sources import (
     Reading,
     aligned,
     array_rows,
     calibrated_rows,
     is_frame,
+    is_large,
     is_lazy,
     left_out,
+    names_of,
     need_bins,
+    on_files,
 )
 
 __all__ = ["compare"]
+
+#: What only engines need.
+_ENGINES = ("engine", "master", "strict", "skip_bad_files", "max_rejected")
 
 
 def compare(
@@ -63,6 +71,12 @@ def compare(
     percent: bool = False,
     confidence: str | None = None,
     correct: str | None = None,
+    key: str | Sequence[str] | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    strict: bool = False,
+    skip_bad_files: bool = False,
+    max_rejected: float | str | None = None,
     measures: Iterable[str] | str | None = None,
 ) -> Comparison:
     """Return the change of every metric, with paired intervals and p-values for proper scores, and a verdict.
@@ -75,7 +89,8 @@ def compare(
     ----------
     y_true : array-like of shape (n,), or path or frame
         The truth; or the file or frame of the first forecast, with its truth. A pattern, directory or table pairs file
-        by file in the order of their names, with the same number of rows in each, up to a gigabyte.
+        by file in the order of their names, with the same number of rows in each, up to a gigabyte; next to a
+        `calibrator`, or with a `key`, an engine pairs any number of rows.
     before : array-like of shape (n, K) or (n,), or path or frame
         The first forecast; next to a file or frame the second one. The second needs no labels, and if it has any they
         must be those of the first.
@@ -98,6 +113,11 @@ def compare(
         As in `calibrant.evaluate`.
     proba, label, weight, mean, variance, std, part, input_format, positive, percent, confidence, correct
         As in `calibrant.evaluate`, for both files.
+    key : str or sequence of str, optional
+        Columns whose values name a row in both files or frames: an engine joins them.
+    engine, master, strict, skip_bad_files, max_rejected
+        As in `calibrant.evaluate`: files larger than memory, in cells, and what becomes of rows and files that cannot
+        be used. A lazy frame brings its engine.
 
     Returns
     -------
@@ -122,7 +142,8 @@ def compare(
     layout |= {"variance": variance, "std": std, "confidence": confidence, "correct": correct}
     how = Reading("compare", normalize=normalize, part=part, input_format=input_format, **layout)
     how = replace(how, sample_weight=sample_weight, classes=classes, positive=positive, percent=percent)
-    how = replace(how, weight_kind=weight_kind)
+    how = replace(how, weight_kind=weight_kind, engine=engine, master=master, strict=strict)
+    how = replace(how, skip_bad_files=skip_bad_files, max_rejected=max_rejected)
     if is_path(y_true) or is_frame(y_true):
         if space is not None and not isinstance(space, str):
             raise left_out("space", "compare", "as a pair next to files: their names say it", space)
@@ -130,10 +151,12 @@ def compare(
             if value is not None:
                 raise left_out(name, "compare", "next to files", value)
         how.refuse(("sample_weight", "classes"), "next to a file or frame", "name columns with {weight} and {label}")
-        done = _compare_sources(y_true, before, calibrator, replace(how, space=space), groups, settings)
+        done = _compare_sources(y_true, before, calibrator, replace(how, space=space), groups, settings, key)
         need_bins(n_bins, done.results, done.task, "compare")
         return done
-    how.refuse((*layout, "part", "input_format"), "next to arrays")
+    how.refuse((*layout, "part", "input_format", *_ENGINES), "next to arrays")
+    if key is not None:
+        raise left_out("key", "compare", "next to arrays", key)
     spaces = (space or "proba",) * 2 if space is None or isinstance(space, str) else tuple(space)
     if before is None or (after is None) == (calibrator is None):
         raise input_error(
@@ -168,19 +191,22 @@ def _same_classes(first: Any, second: Any) -> None:
 
 
 def _compare_sources(
-    first: Any, second: Any, calibrator: Any, how: Reading, groups: Any, settings: dict[str, Any]
+    first: Any, second: Any, calibrator: Any, how: Reading, groups: Any, settings: dict[str, Any], key: Any
 ) -> Comparison:
     if (second is None) == (calibrator is None):
         raise input_error(
             "before", "compare", "be a second file or frame, or a calibrator instead", "neither or both", "give one"
         )
     for data in (first, second):
-        if is_lazy(data):
-            raise FileError("A lazy frame has no order of rows to pair", hint="collect it first, or name files")
         if is_path(data) and summary_files(data) is not None:
             raise FileError(
                 f"{data} keeps no rows, and compare pairs rows", hint="name the files it was made of, or evaluate both"
             )
+    keys = names_of(key, "compare")
+    asked = keys or any(getattr(how, name) for name in _ENGINES) or any(map(is_lazy, (first, second)))
+    plain = groups is None and how.weight_kind is None and how.mean is None and how.variance is None and how.std is None
+    if asked or (calibrator is not None and plain and _needs_engine(first, calibrator)):
+        return _compare_cells(first, second, calibrator, how, groups, settings, keys)
     rows, files = open_all_rows(first, how)
     evidence = to_evidence(rows, caller="compare", normalize=how.normalize)
     clusters = None if groups is None else column_of(rows, groups, "groups")
@@ -206,6 +232,63 @@ def _compare_sources(
     evidence, after = (one.read_weights(how.weight_kind) for one in (evidence, after))
     done = compare_evidence(evidence, after, injective=injective, groups=clusters, **settings)
     return judged_in_sample(done, seen)
+
+
+def _needs_engine(data: Any, calibrator: Any) -> bool:
+    """Whether rows and what a calibrator makes of them go through an engine, as in `evaluate`: many files, or large."""
+    fitted = load(calibrator) if is_path(calibrator) else calibrator
+    return is_path(data) and not is_regression(fitted) and (is_many(data) or is_large(data, Reading("compare")))
+
+
+def _compare_cells(
+    first: Any, second: Any, calibrator: Any, how: Reading, groups: Any, settings: dict[str, Any], key: list[str]
+) -> Comparison:
+    """Compare on an engine: a calibrator with its own input, or two sources joined by a key."""
+    from calibrant.engines.paired import compare_frames  # brings Narwhals
+
+    for name, value in (("groups", groups), ("weight_kind", how.weight_kind)):
+        if value is not None:
+            raise left_out(name, "compare", "on an engine: cells have no rows", value, "compare one file in memory")
+    if calibrator is not None and key:
+        raise left_out("key", "compare", "next to a calibrator", key)
+    if calibrator is None and not key:
+        raise FileError(
+            "Two forecasts have no common order of rows on an engine",
+            hint="name the columns that tell rows apart with {key}, or compare one day or part at a time",
+        )
+    fitted = load(calibrator) if is_path(calibrator) else calibrator
+    more: dict[str, Any] = settings | {"strict": how.strict, "normalize": how.normalize, "key": key}
+    more |= {"calibrator": fitted, "injective": calibrator is not None and _keeps_all(fitted)}
+    skipped: list[str] = []
+
+    def opened(data: Any, reading: Reading, work: Any) -> Any:
+        if not is_path(data):
+            reading.refuse(("engine", "master", "input_format", "skip_bad_files"), "for a frame: it brings its engine")
+            return work(data, reading.layout, None, None)
+        done, scan = on_files(data, reading, lambda scan, module, layout: work(scan, layout, module, scan))
+        skipped.extend(scan.skipped)
+        return done
+
+    master = how.master or "local[*]"
+
+    def one(source: Any, layout: Any, module: Any, scan: Any) -> Any:
+        if second is None:
+            return compare_frames(source if scan is None else source.open(module, master), layout=layout, **more)
+        session = None if module is None else open_session(module, master)
+        held = source if scan is None else source.open(module, master, session)
+
+        def two(other: Any, _: Any, engine: Any, scanned: Any) -> Any:
+            return compare_frames(
+                held, other if scanned is None else other.open(engine, master, session), layout, **more
+            )
+
+        return opened(second, replace(how, labels_needed=False), two)
+
+    done, share = opened(first, how, one)
+    done = replace(done, skipped=tuple(skipped))
+    check_rejected_share(done.rejected, done.n, how)
+    seen = InSample(share, fitted.fitted_on_.get("gain")) if share else None
+    return judged_in_sample(done, seen if calibrator is not None else find_mark(second) or find_mark(first))
 
 
 _WORDS = {"vectors": "class probabilities", "pairs": "top-label pairs", "regression": "means and variances"}

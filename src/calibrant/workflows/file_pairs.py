@@ -15,7 +15,7 @@ from calibrant.workflows.sources import LARGE, SAME_COLUMNS, Reading, open_rows
 
 __all__ = ["check_files", "open_all_rows"]
 
-_PART = "compare one day or part at a time, or evaluate each alone"
+_PART = "name the columns that tell rows apart with {key}, or compare one day or part at a time"
 
 
 def open_all_rows(data: Any, how: Reading) -> tuple[Predictions, list[tuple[str, int]]]:
