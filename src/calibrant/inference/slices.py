@@ -93,7 +93,7 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
         "headline": head,
         "sentence": sentence,
         "next_step": "repair",
-        "advice": f"repair it group by group; until then do not rely on it for {where}",
+        "advice": f"repair it with one fit per group; until then do not rely on it for {where}",
     }
     return replace(evaluation, verdict=Verdict(f"{head}. {sentence}", **fields))
 

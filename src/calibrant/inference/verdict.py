@@ -488,16 +488,20 @@ def signed(value: float) -> str:
 
 
 def signed_ends(gap: Interval) -> tuple[str, str]:
-    """Return both ends of a gap in points, with as many decimals as tell them apart.
+    """Return both ends of a gap in points, with the same number of decimals, as many as tell them apart.
 
     Examples
     --------
     >>> signed_ends(Interval(0.1316, 0.1308, 0.1324, 0.95, "hall", 10**6))
     ('+13.08', '+13.24')
+    >>> signed_ends(Interval(-0.006, -0.012, 0.0006, 0.95, "hall", 20_000))
+    ('−1.2', '+0.1')
     """
     low, high = signed(gap.low), signed(gap.high)
-    if low == high != "0":
-        low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in (gap.low, gap.high))
+    if low == high != "0" or len(low.partition(".")[2]) != len(high.partition(".")[2]):
+        digits = 2 if low == high or max(-gap.low, gap.high) < 0.0095 else 1
+        texts = [f"{100 * end:+.{digits}f}" for end in (gap.low, gap.high)]
+        low, high = (text.replace("-", "−") if float(text) else text[1:] for text in texts)
     return low, high
 
 

@@ -302,7 +302,9 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
         usual = 1 - fewer >= 0.05
         title = f"{start}{'mostly within chance' if usual else 'some groups off'}"
         side += (
-            f", as chance alone would put {'one' if len(outside) == 1 else 'some'} of {k}" if usual and k > 1 else ""
+            f"; among {k} groups, chance alone does that to {'one' if len(outside) == 1 else 'a few'}"
+            if usual and k > 1
+            else ""
         )
         text = f"{side}.{text.partition('.')[2]}"
     return {"kind": layer.kind, "title": first_upper(title), "text": text}

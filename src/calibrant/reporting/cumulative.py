@@ -109,7 +109,7 @@ def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[B
             board.take(x - 4, y - 2, x + 4, y + 2)
     parts: list[Markup] = []
     for kind, name, curves in layers:
-        words = f"{name}: {points(curves.ks)} points" if many else f"largest gap: {points(curves.ks)} points"
+        words = f"{name}: {points(curves.ks)} points" if many else f"Largest gap: {points(curves.ks)} points"
         half, peak = text_width(words, strong=True) / 2, float(curves.fractile[curves.peak])
         best: tuple[float, float, float, Box] | None = None
         for fraction in (peak, 0.95, 0.8, 0.65, 0.5, 0.35, 0.2):

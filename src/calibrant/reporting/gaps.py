@@ -226,7 +226,8 @@ def _table(rows: Sequence[dict[str, Any]], states: Sequence[str], language: Lang
     ends = sorted(abs(end) for row in rows for end in (*row["low"].values(), *row["high"].values()))
     usual = ends[int(0.9 * (len(ends) - 1))] if ends else 0.0
     inside = [end for row in rows for end in (*row["low"].values(), *row["high"].values()) if abs(end) <= usual]
-    scale = scale_of([*values, *inside])
+    bands = [end for row in rows for end in row.get("band") or () if abs(end) <= max(usual, *map(abs, values))]
+    scale = scale_of([*values, *inside, *bands])
     digits = 2 if language.risk and all(abs(value) < 0.1 for value in values) else 1
     return {"rows": [_printed(row, states, scale, digits) for row in rows], "scale": scale}
 
@@ -382,6 +383,11 @@ def _group_title(rows: Sequence[dict[str, Any]], total: float, language: Languag
         return f"Every group is {language.side(off[0]['gap']).lower()}{still}"
     top = large[0]
     more = "" if len(off) == 1 else f"; {count(len(off))} of {count(len(rows))} groups are off"
+    if 1 < len(off) <= 3:
+        names = [
+            f"“{_short(row['short'])}”" + ("" if row in large else f" ({count(row['n'])} predictions)") for row in off
+        ]
+        return f"{len(off)} of {count(len(rows))} groups are off{still}: {joined(names)}"
     return (
         f"“{_short(top['short'])}” is {language.side(top['gap']).lower()} by {points(top['gap'])} points{still}{more}"
     )

@@ -19,7 +19,7 @@ from calibrant.core.text import count, pvalue
 from calibrant.core.text import table as text_table
 from calibrant.inference import wording
 from calibrant.reporting.cells import ViewCells
-from calibrant.reporting.svg import Picture
+from calibrant.reporting.svg import Markup, Picture, markup
 from calibrant.reporting.words import in_sample_page
 
 #: The key of what only the page needs; JSON leaves it out.
@@ -113,6 +113,7 @@ def _environment() -> Any:
     )
     environment.filters["md"] = _markdown
     environment.filters["nice"] = _unbroken
+    environment.filters["command"] = _options
     environment.filters["short"] = lambda value: f"{value:.6g}"
     environment.filters["signed"] = lambda value, digits: f"{100 * value:+.{digits}f}".replace("-", "−")
     environment.filters["pct"] = lambda value, digits=1: f"{100 * value:.{digits}f}"
@@ -121,11 +122,22 @@ def _environment() -> Any:
     return environment
 
 
-def _unbroken(value: object) -> str:
-    """Keep numbers and their units on one line."""
+#: A command inside a sentence, and an option that must not be broken after its hyphens.
+_COMMAND = re.compile(r"calibrant (?:check|fit|monitor)\b(?: (?:[A-Z]{2,}|--?[a-z]+ \S+\w))*|(?<= )--[a-z]+")
+_OPTION = re.compile(r"(?<!\S)--?[a-z][\w-]*")
+
+
+def _unbroken(value: object) -> Markup:
+    """Keep numbers and their units on one line, and show commands as code."""
     text = re.sub(r"(?<=\d) (?=%|points|\d{3}\b)", "\u00a0", str(value))
     text = re.sub(r"\bp ([<=]) (?=\d)", "p\u00a0\\1\u00a0", text)
-    return re.sub(r" ?± ?", "\u00a0±\u00a0", text)
+    text = markup(re.sub(r" ?± ?", "\u00a0±\u00a0", text))
+    return Markup(_COMMAND.sub(lambda found: f"<code>{_options(found.group())}</code>", text))
+
+
+def _options(command: object) -> Markup:
+    """Return a command whose options stay in one piece when a line ends."""
+    return Markup(_OPTION.sub(r'<span class="one">\g<0></span>', markup(str(command))))
 
 
 def _markdown(value: object) -> str:

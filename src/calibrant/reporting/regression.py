@@ -31,7 +31,7 @@ from calibrant.reporting.words import ErrorBars, near, smallest_gap, tile
 
 __all__ = ["summarize_rows"]
 
-CONVENTIONS = "'If calibrated' takes the truths as normal with the forecast's mean and variance, row by row."
+CONVENTIONS = "A calibrated model: truths are normal with the forecast’s mean and variance, row by row."
 
 
 def summarize_rows(
@@ -250,7 +250,7 @@ def _decisions(groups: Mapping[str, Sequence[Group]], states: Sequence[State], l
             {
                 "kind": state.kind,
                 "picture": thousand(round(missed), state.kind, f"{few} of 1,000 intervals miss the truth"),
-                "caption": first_upper(f"{few} {'misses' if few.endswith(' 1') or few == '1' else 'miss'}{of}"),
+                "caption": first_upper(f"{few} {'miss' if few.endswith(' 1') or few == '1' else 'misses'}{of}"),
                 "detail": f"{1000 * (1 - meant):.0f} promised. {100 * level:g}% interval {1000 * (1 - main.most):.0f} "
                 f"to {1000 * (1 - main.least):.0f}.",
             }

@@ -19,7 +19,7 @@ _ROWS = (
     ("Do as many happen as predicted?", "Observed over expected events", "ratio", 1, "in_the_large_test"),
     ("Is the average risk right?", "Calibration-in-the-large, in log-odds", "in_the_large", 0, "in_the_large_test"),
     ("Are risks spread as far as they should be?", "Calibration slope; below 1: too extreme", "slope", 1, "slope_test"),
-    ("What is left beside the slope?", "Intercept, in log-odds", "intercept", 0, None),
+    ("Is a predicted risk of 50% right?", "Intercept of the same fit, in log-odds", "intercept", 0, None),
 )
 
 
@@ -43,7 +43,7 @@ def risk_section(found: Mapping[str, CoxCalibration | None], level: float) -> di
     return {
         "title": _title(last),
         "sub": "A logistic regression of the outcome on the log-odds of the predicted risk. Slope 1 and intercept 0 "
-        f"together: {_known(pvalue_phrase, last.test.pvalue)}. The verdict above rests on its own test.",
+        f"together: {_known(pvalue_phrase, last.test.pvalue)}. The verdict at the top rests on another test.",
         "states": list(states),
         "level": f"{100 * level:g}",
         "rows": rows,

@@ -24,6 +24,7 @@ _QUESTIONS = {
     "ece": "How far off is the confidence, on average?",
     "ece@class-1": "How far off is the risk, on average?",
     "ks": "How large does the gap grow when added up?",
+    "ks@class-1": "How large does the gap grow when added up?",
     "mmce": "Same question, without groups",
     "cwce": "Are the probabilities of {k} classes right?",
     "brier": "How good are the probabilities overall?",
@@ -83,18 +84,21 @@ def metric_section(
     scores: list[dict[str, Any]] = []
     formulas: list[dict[str, Any]] = []
     records: list[list[list[Any]]] = []
-    for result in first.results:
+    event = risk and any(result.name in ("ece@class-1", "ks@class-1") for result in first.results)
+    for result in sorted(first.results, key=lambda one: event and not one.name.endswith("@class-1")):
         metric = lookup(result.name.partition("@")[0], task=task)
         if metric.descriptive or result.name == "confidence":
             continue
         results = {kind: _find(evaluation, result.name) for kind, evaluation in states.items()}
         question, name = _words(result, task, k, risk=risk)
-        formulas.append({"name": name, "lines": explain_metric(metric, result), "math": formula(metric.name)})
         records.append(_record(result.name, results))
+        if event and result.name in _TOP_LABEL:  # the page speaks of the event; the files have all metrics
+            continue
+        formulas.append({"name": name, "lines": explain_metric(metric, result), "math": formula(metric.name)})
         row = {"question": question, "name": name, "percent": metric.percent, "results": results, "metric": metric}
         if metric.proper or (task == "regression" and not metric.percent and metric.perfect is None):
             scores.append(_score_row(row, comparison, result.name))
-        elif not (risk and result.name == "ece" and _find(first, "ece@class-1")):  # the page speaks of the event
+        else:
             errors.append(row)
     shares = [row for row in errors if row["percent"]]
     if shares:
@@ -162,6 +166,7 @@ def _error_row(row: dict[str, Any], scale: Scale) -> dict[str, Any]:
         "name": row["name"],
         "values": {k: "–" if r is None else write(r.value) for k, r in results.items()},
         "interval": None if ends is None else f"{write(ends.low)} to\u00a0{write(ends.high)}",
+        "far": as_percent is False and band is not None and len(f"{write(band[0])}{write(band[1])}") > 18,
         "range": "–" if band is None else f"{write(band[0])} to\u00a0{write(band[1])}",
         "pvalue": "–" if last is None or last.pvalue is None else pvalue_phrase(last.pvalue),
         "outside": last is not None and last.pvalue is not None and last.pvalue < 0.05,
@@ -196,7 +201,7 @@ def _three(value: float, digits: int = 3) -> str:
     base, power, exponent = significant(value, digits).replace("-", "−").partition("e")
     if not power:
         return base
-    return f"{base} × 10{str(int(exponent.replace('−', '-'))).translate(_RAISED)}"
+    return f"{base}\u00a0×\u00a010{str(int(exponent.replace('−', '-'))).translate(_RAISED)}"
 
 
 def _standardized(scale: Scale, results: Mapping[str, Result | None]) -> str:
@@ -231,7 +236,9 @@ def _score_row(row: dict[str, Any], comparison: Any | None, name: str) -> dict[s
         if difference.interval is not None:
             low, high = -difference.interval.high, -difference.interval.low
             out["change_span"] = f"{_signed(low)} to {_signed(high)}"
-            out["verdict"] = "Better" if high < 0 else "Worse" if low > 0 else "No clear change"
+            out["verdict"] = (
+                "Better" if high < 0 else "Worse" if low > 0 else "No clear change" if change else "Unchanged"
+            )
         else:
             out["change_span"], out["verdict"] = None, ""
     return out

@@ -103,7 +103,7 @@ def variance_figure(tables: Mapping[str, VarianceTable], *, narrow: bool = False
         )
     parts += _key(axes, tables)
     parts.append(text("Errors larger", axes.left + 8, axes.top + 18, class_="region halo"))
-    parts.append(text("smaller", right - 8, bottom - 8, class_="region halo", text_anchor="end"))
+    parts.append(text("Errors smaller", right - 8, bottom - 8, class_="region halo", text_anchor="end"))
     parts += _names(axes, "Predicted standard deviation", "Actual error (RMS)", bottom + 38, 12)
     description = "Root mean squared error of each range of the predicted standard deviation; calibrated: the diagonal."
     return drawing(width, height, "Variance against error", description, parts, narrow=narrow)

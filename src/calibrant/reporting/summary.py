@@ -43,7 +43,11 @@ DRAWN_CLASSES = 20
 MOST_SLICES = 200
 CONVENTIONS = (
     "Bins are (lo, hi], the first closed; ties of the top label go to the lowest index; sums are float64. "
-    "'If calibrated' draws labels from the forecasts themselves."
+    "A calibrated model: labels are drawn from the forecasts themselves."
+)
+_JOINT = (
+    "One joint test for four kinds of gap: added up, too extreme, bent, and by group; with more than two classes, a part "
+    "of its 5% is kept for single classes. Each metric has a test of its own, so its p-value differs."
 )
 #: Parts of a column: its name, and evidence by value.
 Parts = Mapping[tuple[Any, ...], Any]
@@ -160,6 +164,7 @@ def summarize(
             data=_data_line(evidence, source),
             repair=repair if after is not None else None,
             rows=[
+                ("Verdict", _JOINT),
                 ("Intervals", _INTERVALS),
                 ("Many comparisons", "Verdicts on classes and groups are corrected for their number, at 5%."),
                 ("Groups in the diagram", page["diagram"]["steps"]),

@@ -15,6 +15,8 @@ __all__ = ["GLYPHS", "ErrorBars", "Language", "joined", "language_of", "repair_w
 
 #: Below this rate an event is rare and differences need two decimals.
 RARE = 0.05
+#: Below this width of the interval of the gap, one decimal would not tell its ends apart.
+SHARP = 0.002
 #: A sign beside the words of a state; never alone.
 GLYPHS = {
     "miscalibrated": "✕",
@@ -45,7 +47,7 @@ class Language:
 
     #: Name of the event; None where the top label is judged.
     event: str | None = None
-    #: Decimals of a difference in points: two where the event is rare.
+    #: Decimals of a difference in points: two where the event is rare or the rows tell such small gaps apart.
     decimals: int = 1
 
     @property
@@ -112,6 +114,8 @@ class Language:
     def amount(self, value: float) -> str:
         """Return a gap as a phrase: ``Claims 4.8 points too much``."""
         verb = "Predicts" if self.risk else "Claims"
+        if float(self.points(value)) == 0:
+            return f"{'Prediction and outcome' if self.risk else 'Claim and truth'} agree on average"
         return f"{verb} {self.points(value)} points too {'much' if value > 0 else 'little'}"
 
     def dot(self, name: str, group: Any) -> str:
@@ -150,11 +154,10 @@ def _decimals(value: float, digits: int) -> str:
 
     Examples
     --------
-    >>> _decimals(0.2151, 1), _decimals(0.0004, 1), _decimals(0.0004, 2)
-    ('21.5', '0.04', '0.04')
+    >>> _decimals(0.2151, 1), _decimals(-0.0004, 1), _decimals(0.0004, 2)
+    ('21.5', '0.0', '0.04')
     """
-    size = 100 * abs(value)
-    return points(value) if digits == 1 and size < 0.095 else f"{size:.{digits}f}"
+    return f"{100 * abs(value):.{digits}f}"
 
 
 class ErrorBars(Language):
@@ -197,6 +200,8 @@ class ErrorBars(Language):
 
     def amount(self, value: float) -> str:
         """Return a gap as a phrase."""
+        if float(self.points(value)) == 0:
+            return "Intervals contain as many outcomes as meant"
         return f"Intervals contain {self.points(value)} points too {'few' if value > 0 else 'many'}"
 
     def dot(self, name: str, group: Any) -> str:
@@ -221,21 +226,24 @@ class ErrorBars(Language):
 
 def language_of(facts: Any) -> Language:
     """Return the language for facts on class probabilities; an event that is a bare number is a class."""
+    sharp = facts.gap is not None and facts.gap.high - facts.gap.low < SHARP
     if facts.event is None:
-        return Language()
+        return Language(decimals=2 if sharp else 1)
     rare = min(facts.observed, facts.predicted) < RARE
-    return Language(event_name(facts.event), 2 if rare else 1)
+    return Language(event_name(facts.event), 2 if rare or sharp else 1)
 
 
 def near(value: float) -> str:
-    """Return a percentage with one decimal that says 100% only of all.
+    """Return a percentage with one decimal, two near 100%, that says 100% only of all.
 
     Examples
     --------
-    >>> near(0.9342), near(0.9997), near(1.0)
-    ('93.4%', '>99.9%', '100.0%')
+    >>> near(0.9342), near(0.9997), near(0.99999), near(1.0)
+    ('93.4%', '99.97%', '>99.99%', '100.0%')
     """
-    return ">99.9%" if 0.9995 <= value < 1 else percent(value, 1)
+    if 0.9995 <= value < 1:
+        return ">99.99%" if value >= 0.99995 else percent(value, 2)
+    return percent(value, 1)
 
 
 def share(value: float) -> str:
@@ -290,9 +298,12 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
         size = f"{language.amount(gap.value)} ({name}{language.signed(gap.low)} to {language.signed(gap.high)})."
     said = pvalue_phrase(p)
     if verdict.status == "right on average":
-        inside = "Inside, the gaps are" if p < ALPHA else "Gaps of single classes or groups are"
+        part = "classes" if "class" in verdict.headline else "groups"
+        inside = "Inside, the gaps are" if p < ALPHA else f"Gaps of single {part} are"
         return f"{size} {inside} larger than chance allows{f': {said}' if p < ALPHA else ''}."
     if verdict.status == "small gap":
+        if gap.low <= 0 <= gap.high:
+            return f"{size} That much is within chance, but the joint test finds a small gap: {said}."
         return f"{size} Small, but real: {said}."
     if verdict.found:
         return f"{size} Chance alone does not explain it: {said}."
@@ -420,7 +431,7 @@ def what_to_do(before: Any, after: Any, best: str | None, watch: str | None) -> 
         return "Use the repaired version", watch
     if after.verdict.found:
         left = state_word(after.verdict, after=True).lower()
-        return "Use the repaired version", f"It is better, but not perfect: {left}. See where below."
+        return "Use the repaired version", f"Better, but not perfect: {left}. The sections below show where."
     return (
         "Use the repaired version",
         f"Keep checking it on new rows: calibrant {'check' if before.task == 'regression' else 'monitor'}.",
