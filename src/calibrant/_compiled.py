@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, void
+from numba import boolean, float32, float64, int32, int64, uint64, void
 
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
@@ -303,6 +303,87 @@ def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
             drawn[i, j] = lowest[j] + min(place, last)
 
 
+def label_pass(block: Any, uniform: Any, out: Any) -> None:
+    """Draw labels: the first class whose cumulative share of a row reaches a number, `out` of shape (size, n)."""
+    n, k = block.shape
+    steps = 1
+    while k > 16 and steps < min(k, 1024):
+        steps *= 2
+    reached, guide = np.empty(k), np.zeros(steps, np.int64)
+    for i in range(n):
+        total = 0.0
+        for j in range(k):
+            total += np.float64(block[i, j])
+            reached[j] = total
+        for j in range(k):
+            reached[j] /= total
+        if steps == 1:
+            for r in range(len(uniform)):
+                label = 0
+                for j in range(k - 1):
+                    label += uniform[r, i] > reached[j]
+                out[r, i] = label
+            continue
+        place = 0
+        for step in range(steps):
+            while place < k - 1 and reached[place] * steps < step:
+                place += 1
+            guide[step] = place
+        for r in range(len(uniform)):
+            place = guide[np.int64(uniform[r, i] * steps)]
+            while place < k - 1 and reached[place] < uniform[r, i]:
+                place += 1
+            out[r, i] = place
+
+
+def cell_pass(block: Any, labels: Any, m: int, out: Any) -> None:
+    """Count drawn labels by class and equal-width bin of the score of that class, `out` of shape (size, K·m)."""
+    for i in range(len(block)):
+        for r in range(len(labels)):
+            label = labels[r, i]
+            c = np.int64(np.ceil((np.float64(block[i, label]) - SLACK) * m)) - 1
+            out[r, label * m + min(max(c, 0), m - 1)] += 1.0
+
+
+def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, base: int, table: Any) -> None:
+    """Add each value to the stretch between two neighboring scores: weight and largest value, `table` (m + 1, 2).
+
+    `guide` says how many scores lie below each step of their ordered bits, `score` ends with infinity. No weights:
+    each value counts 1.
+    """
+    last, size, slots = len(guide) - 1, 1024, np.empty(1024, np.int32)
+    for start in range(0, len(values), size):
+        stop = min(start + size, len(values))
+        for i in range(start, stop):
+            bits = np.float64(np.float64(values[i]) + 0.0).view(np.int64)  # + 0 turns −0 into 0
+            bits ^= (bits >> 63) & 0x7FFFFFFFFFFFFFFF
+            slots[i - start] = min(max((bits >> shift) - base, 0), last)
+        for i in range(start, stop):
+            value, place = np.float64(values[i]), guide[slots[i - start]]
+            while score[place] <= value:
+                place += 1
+            table[place, 0] += weights[i] if len(weights) else 1.0
+            table[place, 1] = max(table[place, 1], value)
+
+
+@numba.njit(inline="always")  # type: ignore[untyped-decorator]  # numba has no types
+def _mixed(x: int) -> int:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def hash_pass(matrix: Any, grid: float, places: Any, out: Any) -> None:
+    """Hash rows of scores rounded to a grid (`calibrant.core.fingerprint.row_hashes`)."""
+    for i in range(len(matrix)):
+        total = np.uint64(0)
+        for j in range(matrix.shape[1]):
+            near = np.float64(matrix[i, j]) * grid
+            near = min(max(0.0 if np.isnan(near) else near, -1e18), 1e18)
+            total += _mixed(np.uint64(np.int64(np.rint(near))) + np.uint64(1)) * places[j]
+        out[i] = _mixed(total)
+
+
 def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
     """Return Σ_ij exp(−‖a_i − b_j‖₂·scale)·product_ij, given squared distances that keep few digits below `near`."""
     rows, columns = square.shape
@@ -362,6 +443,13 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     ),
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
+    "label_pass": ([void(b, _F8, int64[:, :]) for b in (_F4, _F8)], set()),
+    "cell_pass": ([void(b, int64[:, :], int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "between_pass": (
+        [void(_read(v), _VECTOR, _VECTOR, _read(int32), int64, int64, float64[:, ::1]) for v in (float32, float64)],
+        set(),
+    ),
+    "hash_pass": ([void(z, float64, _read(uint64), uint64[::1]) for z in (_F4, _F8)], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
 }
 

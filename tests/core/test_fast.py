@@ -13,6 +13,9 @@ from calibrant import test_calibration as run_test
 from calibrant.calibrators import IsotonicMulticlass, VectorScaling
 from calibrant.core import fast
 from calibrant.core.declare import declared
+from calibrant.core.fingerprint import row_hashes
+from calibrant.core.inputs import check_forecast
+from calibrant.core.resampling import class_outcomes, draw_labels
 from calibrant.errors import InputError
 
 pytest.importorskip("numba", reason="numba is absent (extra: fast)")
@@ -74,8 +77,10 @@ def test_the_kernels_are_used(monkeypatch, rows):
         getattr(metrics, name)(y, p)
     metrics.skce(y[:500], p[:500])
     run_test(y[:900], p[:900], method="resampling", metric="ece", n_resamples=50, rng=0)
+    run_test(y[:900], p[:900], method="resampling", metric="sce", n_resamples=50, rng=0)
     VectorScaling().fit(p[:900], y[:900])
-    assert {"search_pass", "vector_pass"} <= set(asked)
+    IsotonicMulticlass().fit(*wide_rows())
+    assert {"search_pass", "vector_pass", "label_pass", "cell_pass", "between_pass", "hash_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 
@@ -144,6 +149,45 @@ def test_fits_agree_to_the_last_bits(monkeypatch, kind, n_classes, weighted):
     weight = rng.integers(1, 4, 1500).astype(float) if weighted else None
     plain, quick = both(monkeypatch, lambda: kind().fit(p, y, sample_weight=weight).predict_proba(p[:200]))
     np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-12)
+
+
+def wide_rows(n_classes: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 0.3), 700)
+    p[:200] = np.eye(n_classes)[rng.integers(0, n_classes, 200)]  # ties at 0 and 1
+    return p, (np.log(p + 1e-9) + rng.gumbel(size=p.shape)).argmax(axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("space", ["proba", "logit"])
+def test_the_shared_curve_has_the_same_bits(monkeypatch, space, dtype):
+    p, y = wide_rows()
+    x = (p if space == "proba" else np.log(p + 1e-9)).astype(dtype)
+    plain, quick = both(monkeypatch, lambda: IsotonicMulticlass(space=space).fit(x, y))
+    np.testing.assert_array_equal(quick.thresholds_, plain.thresholds_)
+    np.testing.assert_array_equal(quick.values_, plain.values_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 70, 1500])
+def test_drawn_labels_and_their_bins_are_the_same(monkeypatch, n_classes, dtype):
+    p = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.3), 300).astype(dtype)
+    forecast = check_forecast(p.argmax(axis=1), p, caller="test", normalize=True)
+    draw = lambda: draw_labels(forecast, 40, np.random.default_rng(1))  # noqa: E731
+    plain, quick = both(monkeypatch, draw)
+    np.testing.assert_array_equal(plain, quick)
+    counts = both(monkeypatch, lambda: class_outcomes(forecast, 15, "width")(plain))
+    np.testing.assert_array_equal(*counts)
+    assert counts[0].sum() == plain.size
+
+
+def test_rows_have_the_same_hashes(monkeypatch):
+    odd = np.array([[np.nan, 1.0, np.inf], [0.0, -np.inf, 1e38], [0.1, -0.2, 7e5]])
+    for scores in (odd, odd.astype(np.float32), odd * 1e265, wide_rows()[0], np.asfortranarray(wide_rows(7)[0])):
+        np.testing.assert_array_equal(*both(monkeypatch, lambda scores=scores: row_hashes(scores)))
+    assert [int(each) for each in row_hashes(np.array([[0.2, 0.3, 0.5]]))] == [
+        9229052050972300534
+    ]  # stored calibrators hold it
 
 
 def test_small_work_never_loads_numba():

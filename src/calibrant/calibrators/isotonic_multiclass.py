@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Ints, Space
+from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.isotonic import add_share, check_epsilon
@@ -106,11 +106,16 @@ class IsotonicMulticlass(Calibrator):
         step = max(1, max(CHUNK, 4 * n) // k)
         chunks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
-        def block(rows: slice) -> tuple[Floats, Floats | None]:
-            return scores.block(rows).flatten(), None if unit else np.repeat(weights[rows], k)
+        given = scores.space == "proba" and not scores.clip  # short floats sort in half the time
 
-        hit = np.concatenate([scores.block(rows)[np.arange(rows.stop - rows.start), codes[rows]] for rows in chunks])
-        pieces = isotonic_hits(chunks, block, hit, None if unit else weights)
+        def take(rows: slice) -> Array:
+            return scores.matrix[rows] if given else scores.block(rows)
+
+        def block(rows: slice) -> tuple[Array, Floats | None]:
+            return take(rows).ravel(), None if unit else np.repeat(weights[rows], k)
+
+        hit = np.concatenate([take(rows)[np.arange(rows.stop - rows.start), codes[rows]] for rows in chunks])
+        pieces = isotonic_hits(chunks, block, hit, None if unit else weights, n * k)
         thresholds, values = isotonic_knots(pieces)  # [1] section 3.3.2, steps 1 and 2
         self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
 

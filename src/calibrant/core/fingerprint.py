@@ -7,12 +7,14 @@ any row.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from calibrant._typing import Array
-from calibrant.core.parallel import row_chunks
+from calibrant.core import fast
+from calibrant.core.parallel import map_chunks, row_chunks
 
 __all__ = ["fingerprint", "moment_rows", "row_hashes", "seen_counts", "share_of_counts", "share_seen"]
 
@@ -26,8 +28,9 @@ LEAST = 0.05
 
 def _mixed(x: Any) -> Any:
     """Scramble 64-bit numbers (the finalizer of SplitMix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = x ^ (x >> np.uint64(shift))
+        x *= np.uint64(factor)
     return x ^ (x >> np.uint64(31))
 
 
@@ -44,14 +47,27 @@ def row_hashes(scores: Array, space: str = "proba") -> Array:
     if matrix.ndim == 2 and matrix.shape[1] == 2:
         matrix = matrix[:, 1] - matrix[:, 0] if space == "logit" else matrix[:, 1]
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    with np.errstate(over="ignore"):
-        steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        places = _mixed(steps) | np.uint64(1)
-        out = np.empty(len(matrix), dtype=np.uint64)
-        for rows in row_chunks(len(matrix), matrix.shape[1] * 8):
-            near = np.clip(np.nan_to_num(matrix[rows].astype(np.float64) * GRID), -1e18, 1e18)
-            whole = np.rint(near).astype(np.int64).view(np.uint64)
-            out[rows] = _mixed((_mixed(whole + np.uint64(1)) * places).sum(axis=1, dtype=np.uint64))
+    steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    places = _mixed(steps) | np.uint64(1)
+    out = np.empty(len(matrix), dtype=np.uint64)
+    kernel = fast.kernel("hash_pass", matrix.size)
+
+    def visit(rows: slice) -> None:
+        kind = None if matrix.dtype == np.float32 and kernel is not None else np.float64
+        near = np.ascontiguousarray(matrix[rows], dtype=kind)
+        if kernel is not None:
+            kernel(near, GRID, places, out[rows])
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = near * GRID
+            if not math.isfinite(float(near.sum())):
+                np.nan_to_num(near, copy=False)
+        np.rint(np.clip(near, -1e18, 1e18, out=near), out=near)
+        whole = near.astype(np.int64).view(np.uint64)
+        whole += np.uint64(1)
+        out[rows] = _mixed((_mixed(whole) * places).sum(axis=1, dtype=np.uint64))
+
+    list(map_chunks(visit, row_chunks(len(matrix), matrix.shape[1] * 8)))
     return out
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
+from calibrant.core import fast
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
@@ -27,6 +28,10 @@ __all__ = [
     "smooth_knots",
     "thin_knots",
 ]
+
+
+#: Scores per hit from which a compiled lookup beats a sort, and the fineness of its first step.
+_FEW_HITS, _GUIDE_BITS = 20, 16
 
 
 class Pieces(NamedTuple):
@@ -113,6 +118,7 @@ def isotonic_hits(
     block: Callable[[slice], tuple[Array, Floats | None]],
     hit_score: Array,
     hit_weight: Floats | None = None,
+    n_scores: int = 0,
 ) -> Pieces:
     """Return the pieces of a yes/no outcome whose scores come in chunks of any order.
 
@@ -121,14 +127,17 @@ def isotonic_hits(
     chunks : sequence of slices
         What to hand to `block`, one after another, on all cores.
     block : callable
-        Gives all scores (hits and misses) of a chunk and their weights or None; the scores may be sorted in place.
+        Gives all scores (hits and misses) of a chunk and their weights or None.
     hit_score, hit_weight : arrays, shape (m,)
         Scores, and weights unless all are 1, of the rows with t = 1.
+    n_scores : int
+        How many scores there are in all.
 
     Notes
     -----
     Cost: the sorts inside the chunks plus m binary searches a chunk. Memory: one chunk per core and a few vectors
-    of length m, so 25,000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort.
+    of length m, so 25,000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort. A
+    compiled pass looks up between which hits a score lies instead, where hits are few.
     """
     if hit_weight is None:
         score, count = np.unique(hit_score, return_counts=True)
@@ -137,11 +146,17 @@ def isotonic_hits(
         score, inverse = np.unique(hit_score, return_inverse=True)
         hits = np.bincount(inverse, weights=hit_weight).astype(np.float64)
 
+    find = _lookup(score, n_scores)
+
     def visit(chunk: slice) -> tuple[Floats, Floats, Floats]:
         """Return the ends of the scores, the weight below each hit and in all, the largest score below each hit."""
         values, weights = block(chunk)
+        if find is not None:
+            table = find(values, score[:0].astype(np.float64) if weights is None else weights)
+            ends = np.array([values.min(), values.max()], dtype=np.float64)
+            return ends, np.cumsum(table[:, 0]), np.maximum.accumulate(table[:, 1])[:-1]
         if weights is None:
-            values.sort()
+            values = np.sort(values)
             position = np.searchsorted(values, score)
             below = np.append(position, len(values)).astype(np.float64)
         else:
@@ -162,6 +177,28 @@ def isotonic_hits(
     used = slice(0 if weight[0] > 0 else 1, None)  # no piece of misses before the first hit
     pieces = np.append(low, score), np.append(before, high), weight, np.append(0.0, hits)
     return Pieces(*(column[used] for column in pieces))
+
+
+def _lookup(score: Array, n_scores: int) -> Callable[[Array, Floats], Floats] | None:
+    """Return a compiled way to add scores up between neighboring hits; None where sorting them takes less time."""
+    kernel = fast.kernel("between_pass", n_scores) if _FEW_HITS * len(score) < n_scores else None
+    if kernel is None:
+        return None
+    bits = (score + 0.0).astype(np.float64).view(np.int64)
+    bits ^= (bits >> 63) & np.iinfo(np.int64).max  # ordered like the numbers
+    shift = max((int(bits[-1]) - int(bits[0])).bit_length() - _GUIDE_BITS, 1)
+    bits >>= shift
+    steps = np.arange(bits[0], bits[-1] + 1)
+    guide = np.concatenate([[0], np.searchsorted(bits, steps), [len(bits)]]).astype(np.int32)
+    ends, base = np.append(score.astype(np.float64), np.inf), int(bits[0]) - 1
+
+    def find(values: Array, weights: Floats) -> Floats:
+        table = np.zeros((len(ends), 2))
+        table[:, 1] = -np.inf
+        kernel(np.ascontiguousarray(values), weights, ends, guide, shift, base, table)
+        return table
+
+    return find
 
 
 def isotonic_fit(score: Array, outcome: Array, weight: Floats | None = None) -> tuple[Floats, Floats]:

@@ -32,14 +32,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Null", "PathNull", "brownian_excursion", "class_cells", "class_outcomes", "draw_labels", "draw_outcomes",
     "equal_steps", "event_variance", "hit_law", "hits_of_bins", "path_variance", "replicate_class_signs",
-    "replicate_labels", "replicate_signs", "replicate_tables", "sequential_pvalue", "wide_class_outcomes"
+    "replicate_labels", "replicate_signs", "replicate_tables", "sequential_pvalue"
 ]  # fmt: skip
 
 #: Table entries worked on at once per thread.
 _ENTRIES = 1 << 19
 #: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
 _LABEL_WORK = 400_000_000
+#: Labels that are always affordable: each costs a search among the classes, and all of a row one look at it.
+_LABELS = 2_000_000
 _FEWEST = 20
+#: Scores of a matrix whose bins may be kept.
+KEPT_CELLS = 5_000_000
 #: Equal steps of the cumulative path from which its limit distribution is closer than a thousand replicates.
 ENOUGH_STEPS = 5_000
 #: Variance of the number of events from which on the limit distribution holds in the tails.
@@ -461,10 +465,15 @@ def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints
     """Draw one label per row from its forecast, `size` times: shape (size, n)."""
     out = np.empty((size, forecast.n), dtype=np.int64)
     n_classes = forecast.n_classes
+    kernel = fast.kernel("label_pass", size * (forecast.n + forecast.n_classes))
     for rows in forecast.chunks():
-        cumulative = np.cumsum(forecast.block(rows), axis=1, dtype=np.float64)
+        block = forecast.block(rows)
+        uniform = rng.random((size, len(block)))
+        if kernel is not None:
+            kernel(np.ascontiguousarray(block), uniform, out[:, rows])
+            continue
+        cumulative = np.cumsum(block, axis=1, dtype=np.float64)
         cumulative /= cumulative[:, -1:]
-        uniform = rng.random((size, len(cumulative)))
         if n_classes > 64:
             offset = np.arange(len(cumulative))  # one sorted vector for all rows: row i lives in (i, i + 1]
             label = np.searchsorted((cumulative + offset[:, None]).ravel(), uniform + offset) - offset * n_classes
@@ -481,7 +490,7 @@ def replicate_labels(
     recipes: Mapping[str, Recipe], forecast: Forecast, n_resamples: int, rng: np.random.Generator
 ) -> dict[str, Null]:
     """Return the null distributions of metrics that need whole labels; a very large matrix gets fewer replicates."""
-    affordable = max(_FEWEST, _LABEL_WORK // (forecast.n * forecast.n_classes))
+    affordable = max(_FEWEST, _LABEL_WORK // (forecast.n * forecast.n_classes), _LABELS // forecast.n)
     n_resamples = min(n_resamples, affordable)
     finishers = {name: recipe.label_values(forecast) for name, recipe in recipes.items()}
 
@@ -509,25 +518,27 @@ def class_cells(forecast: Forecast, m: int, kind: str) -> Ints:
 
 
 def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Floats]:
-    """Return a function from labels to hits by class and bin, shape (size, K, m); the bin of every score is kept."""
+    """Return a function from labels to hits by class and bin, shape (size, K, m).
+
+    The bin of every score is kept, but of equal widths in a large matrix: there the drawn class alone is looked up.
+    """
     k = forecast.n_classes
-    index = class_cells(forecast, m, kind)
-    rows = np.arange(forecast.n)
+    kernel = fast.kernel("cell_pass", 10 * forecast.n) if kind == "width" else None
+    wide = kind == "width" and forecast.n * k > KEPT_CELLS
+    index = None if wide or kernel is not None else class_cells(forecast, m, kind)
+    each = np.arange(forecast.n)
 
     def hits(labels: Ints) -> Floats:
-        cells = index[rows, labels] + (np.arange(len(labels)) * (k * m))[:, None]
-        counts = np.bincount(cells.ravel(), minlength=len(labels) * k * m)
-        return counts.astype(np.float64).reshape(len(labels), k, m)
+        size = len(labels)
+        if kernel is not None:
+            out = np.zeros((size, k * m))
+            for rows in forecast.chunks():
+                kernel(np.ascontiguousarray(forecast.block(rows)), labels[:, rows], m, out)
+            return out.reshape(size, k, m)
+        if index is not None:
+            cells = index[each, labels] + (np.arange(size) * (k * m))[:, None]
+            return np.bincount(cells.ravel(), minlength=size * k * m).astype(np.float64).reshape(size, k, m)
+        found = [row * m + width_index(forecast.with_codes(row).true_score, m) for row in labels]
+        return np.stack([np.bincount(cells, minlength=k * m).astype(np.float64).reshape(k, m) for cells in found])
 
     return hits
-
-
-def wide_class_outcomes(forecast: Forecast, m: int) -> Callable[[Ints], Floats]:
-    """Return the same function for a large matrix and equal widths: only the score of the drawn class is looked up."""
-    k = forecast.n_classes
-
-    def one(labels: Ints) -> Floats:
-        cells = labels * m + width_index(forecast.with_codes(labels).true_score, m)
-        return np.bincount(cells, minlength=k * m).astype(np.float64).reshape(k, m)
-
-    return lambda labels: np.stack([one(row) for row in labels])

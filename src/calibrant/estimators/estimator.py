@@ -15,7 +15,7 @@ from calibrant.core import conventions
 from calibrant.core.declare import Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_flag, check_n_bins, check_names
 from calibrant.core.parallel import CHUNK_SCORES
-from calibrant.core.resampling import class_cells, class_outcomes, wide_class_outcomes
+from calibrant.core.resampling import KEPT_CELLS, class_cells, class_outcomes
 from calibrant.core.tables import COARSE, Bins, Pairs, Table, even_cells, sum_by, value_table, width_index
 from calibrant.core.weights import mass_edges
 from calibrant.errors import input_error
@@ -27,8 +27,6 @@ State = Bins | tuple[Table, ...]
 _PATH_CELLS = 400
 #: Cells inside which labels may be drawn together where only bins count.
 _JOINT = 120
-#: Rows × classes up to which the bin of every score is kept while labels are drawn.
-_SMALL = 5_000_000
 
 
 class Noise(Enum):
@@ -300,14 +298,14 @@ class Binned(Estimator):
         """Return a function from drawn labels to outcome sums of the bins of all classes."""
         if self.convention is not None or not view.per_class or view.lowest is not None:
             return None
-        if forecast.n * forecast.n_classes <= _SMALL:
-            return class_outcomes(forecast, self.n_bins, self.bins)
-        return wide_class_outcomes(forecast, self.n_bins) if self.bins == "width" else None
+        if self.bins != "width" and forecast.n * forecast.n_classes > KEPT_CELLS:
+            return None
+        return class_outcomes(forecast, self.n_bins, self.bins)
 
     def class_cells(self, forecast: Forecast, view: View) -> tuple[Ints, int] | None:
         """Return the bin of every row and class and their number; None for other views and other codes' bins."""
         whole = self.convention is None and view.per_class and view.lowest is None
-        if not whole or forecast.n * forecast.n_classes > _SMALL:
+        if not whole or forecast.n * forecast.n_classes > KEPT_CELLS:
             return None
         return class_cells(forecast, self.n_bins, self.bins), forecast.n_classes * self.n_bins
 
