@@ -45,7 +45,16 @@ def test_run_report_and_checkpoint(folder, tmp_path):
     )
     assert again.rows == report.rows
     assert told == [(1, 1, "")]
-    assert "| net | all | 3 |" in report.to_markdown()
+    assert "| net | all | 3 | 300 |" in report.to_markdown()
+
+
+def test_page_has_one_row_per_set_with_means_over_draws(folder):
+    report = run_league(folder, sizes=(100,), draws=2, fast=True, only=("net",))
+    page = report.to_markdown().splitlines()
+    (row,) = [line for line in page if line.startswith("| net | 100 |")]
+    after = sum(r["nll"]["auto"] for r in report.rows) / 2
+    assert f"→ {after:.4f}" in row
+    assert any("means over 2 draws" in line for line in page)
 
 
 def test_shares_per_set_and_of_the_sums():

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, LeavePOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -152,11 +152,17 @@ def test_compose_says_what_to_write():
 # -- the wrapper ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cv", [LeaveOneOut(), KFold(151)])
+@pytest.mark.parametrize("cv", [LeaveOneOut(), LeavePOut(2), KFold(151)])
 def test_folds_too_small_to_calibrate_are_refused(rows, cv):
     X, y = rows
     with pytest.raises(InputError, match="ensemble=True"):
         CalibratedClassifier(GaussianNB(), method="temperature", cv=cv, ensemble=True).fit(X, y)
+
+
+def test_a_fold_of_one_class_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(90, 2)), np.repeat([0, 1, 2], 30)
+    with pytest.raises(InputError, match="two trained classes"):
+        CalibratedClassifier(GaussianNB(), method="temperature", cv=KFold(3), ensemble=True).fit(X, y)
 
 
 @pytest.mark.parametrize("method", ["platt", "temperature", "isotonic", "vector"])

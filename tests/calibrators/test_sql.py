@@ -18,9 +18,9 @@ N = 200
 WRITTEN = [
     "Identity", "TemperatureScaling", "EnsembleTemperatureScaling", "VectorScaling", "MatrixScaling", "PlattScaling",
     "StructuredMatrixScaling", "DirichletCalibration", "BetaCalibration", "HistogramBinning", "ScalingBinning",
-    "IsotonicOneVsRest", "IsotonicMulticlass", "OrderPreserving", "Compose",
+    "IsotonicOneVsRest", "IsotonicMulticlass", "OrderPreserving", "VennAbers", "Compose",
 ]  # fmt: skip
-REFUSED = ["BayesianBinning", "VennAbers", "SplineCalibration", "GaussianProcessCalibration"]
+REFUSED = ["BayesianBinning", "SplineCalibration", "GaussianProcessCalibration"]
 
 
 def predictions(space, k, seed=0):

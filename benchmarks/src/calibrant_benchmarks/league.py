@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ SINGLES = (
 #: Dirichlet calibration with cross-validated penalty is left out above so many scores.
 DIRICHLET_SCORES = 60_000
 CALIBRATION_ROWS = 5_000
+MEASURES = ("brier", "ece", "ks")
 #: A probability of the truth counts as no less than this.
 LEAST = 1e-15
 #: Least gain of the oracle, in nats, that is worth a ratio.
@@ -155,8 +156,7 @@ def _judge(data: RealSet, fast: bool) -> dict[str, Any]:
         "test_rows": len(rows),
         "nll": {n: float(v.mean()) for n, v in losses.items()},
         "measures": {
-            name: {m: metric(m, data.y_test, forecasts[name]) for m in ("brier", "ece", "ks")}
-            for name in ("identity", "auto")
+            name: {m: metric(m, data.y_test, forecasts[name]) for m in MEASURES} for name in ("identity", "auto")
         },
         "harm": float(worse.mean()) if worse.mean() > 2 * error else 0.0,
     }
@@ -177,7 +177,7 @@ class LeagueReport:
             "two classes": [r for r in full if r["classes"] == 2],
         }
         for size in sorted({row["size"] for row in self.rows if row["size"]}, reverse=True):
-            groups[f"{size} calibration rows"] = [row for row in self.rows if row["size"] == size]
+            groups[f"{size:,} calibration rows"] = [row for row in self.rows if row["size"] == size]
         return {name: rows for name, rows in groups.items() if rows}
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,33 +189,55 @@ class LeagueReport:
         }
 
     def to_markdown(self) -> str:
-        """Return the tables as Markdown."""
-        lines = [stamp("calibrant bench --league"), "", ABOUT, ""]
+        """Return the page: the groups, the single methods, and one row per set with means over its draws."""
+        draws = max((row["draw"] for row in self.rows), default=0) + 1
+        times = f"{draws} draws" if draws > 1 else "one draw"
+        lines = [
+            stamp("calibrant bench --league"),
+            "",
+            f"{ABOUT} Smaller numbers of calibration rows are means over {times} of them.",
+            "",
+        ]
         groups = {name: _summary(rows) for name, rows in self.groups().items()}
         cells: list[tuple[str, ...]] = [
-            ("group", "sets", "automatic: mean fraction", "fraction of sums", "harm (largest)")
+            ("group", "runs", "automatic: mean fraction", "fraction of sums", "harmed (largest, nats)")
         ]
         for name, got in groups.items():
-            shares = (percent(got["auto"][key], 1) for key in ("mean", "sums"))
-            cells.append((name, str(got["sets"]), *shares, f"{got['harmed']} ({got['largest_harm']:.4f})"))
-        lines += [*markdown(cells), "", "Mean share (share of sums) of single methods:", ""]
-        for name, got in groups.items():
-            singles = sorted(got["singles"].items(), key=lambda item: -item[1]["mean"])
-            each = (f"{n} {percent(v['mean'], 0)} ({percent(v['sums'], 0)})" for n, v in singles)
-            lines.append(f"- {name}: {', '.join(each)}")
-        cells = [("set", "rows", "classes", "NLL before → after", "Brier", "ECE %", "KS %", "best single", "its NLL")]
-        for row in self.rows:
-            best = min((n for n in row["nll"] if n != "auto"), key=row["nll"].__getitem__)
-            old, new = row["measures"]["identity"], row["measures"]["auto"]
-            pairs = [(row["nll"]["identity"], row["nll"]["auto"], 4), (old["brier"], new["brier"], 4)]
+            fractions = (percent(got["auto"][key], 1) for key in ("mean", "sums"))
+            cells.append((name, str(got["sets"]), *fractions, f"{got['harmed']} ({got['largest_harm']:.4f})"))
+        lines += [*markdown(cells), "", "Mean fraction (fraction of sums) of the single methods compared:", ""]
+        cells = [("method", *groups)]
+        for method in SINGLES[1:]:
+            each = (got["singles"].get(method) for got in groups.values())
+            parts = ("–" if v is None else f"{percent(v['mean'], 0)} ({percent(v['sums'], 0)})" for v in each)
+            cells.append((method, *parts))
+        lines += markdown(cells)
+        cells = [("set", "rows", "classes", "test rows", "NLL before → after", "Brier", "ECE %", "KS %", "best single")]
+        for (name, size), rows in _by_set(self.rows).items():
+            old, new = ({m: _mean(r["measures"][n][m] for r in rows) for m in MEASURES} for n in ("identity", "auto"))
+            nll = {n: _mean(r["nll"][n] for r in rows) for n in rows[0]["nll"] if all(n in r["nll"] for r in rows)}
+            best = min((n for n in nll if n != "auto"), key=nll.__getitem__)
+            pairs = [(nll["identity"], nll["auto"], 4), (old["brier"], new["brier"], 4)]
             pairs += [(100 * old[m], 100 * new[m], 2) for m in ("ece", "ks")]
             changes = (f"{before:.{digits}f} → {after:.{digits}f}" for before, after, digits in pairs)
-            name, size = row["set"], str(row["size"] or "all")
-            cells.append((name, size, str(row["classes"]), *changes, best, f"{row['nll'][best]:.4f}"))
+            about = (name, f"{size:,}" if size else "all", str(rows[0]["classes"]), f"{rows[0]['test_rows']:,}")
+            cells.append((*about, *changes, f"{best} {nll[best]:.4f}"))
         lines += ["", *markdown(cells)]
-        return "\n".join(["# The automatic repair against a hindsight oracle", "", *lines, ""])
+        return "\n".join(["# The automatic method against a hindsight oracle", "", *lines, ""])
 
     __str__ = to_markdown
+
+
+def _by_set(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, int | None], list[dict[str, Any]]]:
+    """Return the draws of every set and number of calibration rows."""
+    found: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["set"], row["size"]), []).append(row)
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:

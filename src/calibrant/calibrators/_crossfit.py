@@ -26,6 +26,7 @@ from calibrant.calibrators.platt import PlattScaling
 from calibrant.calibrators.structured_matrix import StructuredMatrixScaling
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.calibrators.vector import VectorScaling
+from calibrant.calibrators.venn_abers import VennAbers
 from calibrant.core.folds import class_order
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import ConvergenceWarning
@@ -93,7 +94,7 @@ def default_entries(n_classes: int, rows: float, *, fast: bool) -> list[Entry]:
         IsotonicMulticlass(),
     ]
     if n_classes == 2:
-        parts.append(PlattScaling())
+        parts += [PlattScaling(), VennAbers()]
     if rows >= CURVE_ROWS:
         parts.append(IsotonicOneVsRest(smooth=1.0))
     entries = [entry_of(part, n_classes) for part in parts]

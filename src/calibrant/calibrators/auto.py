@@ -89,7 +89,7 @@ class AutoCalibrator(Calibrator):
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic, Platt with two classes, smoothed isotonic from 1,000 rows on and, up to 30 classes, Dirichlet
+    multiclass isotonic, Platt and Venn–Abers with two classes, smoothed isotonic from 1,000 rows on and, up to 30 classes, Dirichlet
     with a penalty worth 5 rows. The weights of the mixture minimize the score of out-of-fold forecasts [3]_ with a
     pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15), identity (0.15) and
     the rest, so that few rows do not choose at random. The mixture is then scored on rows that neither members nor

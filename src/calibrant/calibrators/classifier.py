@@ -278,13 +278,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 "use ensemble=False, or fewer folds",
             )
         name = type(splitter).__name__
-        if min(len(held) for _, held in splits) < 2:
+        if min(len(np.intersect1d(codes[held], codes[part])) for part, held in splits) < 2:
             raise input_error(
                 "cv",
                 _CALLER,
-                "hold out at least two rows in every fold when ensemble=True",
-                f"folds of one row: {name} cross-validation does not allow all classes to be present in a fold",
-                "use ensemble=False, or a splitter with fewer folds",
+                "hold out rows of at least two trained classes in every fold when ensemble=True",
+                f"a fold of one class: {name} cross-validation does not allow all classes to be present in a fold",
+                "use ensemble=False, or a stratified splitter with fewer folds",
             )
 
     # -- metadata -----------------------------------------------------------------------------
@@ -293,19 +293,18 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self, weights: Floats | None, groups: Any, fit_params: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what `fit` of the classifier and `split` of the splitter receive."""
-        if _routing_enabled():
-            given = {"groups": groups} if groups is not None else {}
-            routed = process_routing(self, "fit", sample_weight=weights, **given, **fit_params)
-            return dict(routed.estimator.fit), dict(routed.splitter.split)
-        params = dict(fit_params)
+        name = None
         if weights is not None and not (self._prefit or isinstance(self.estimator, FrozenEstimator)):
             name = _weight_name(self._base())
             if name is None:
                 kind = type(self._base()).__name__
                 message = f"sample_weight reaches the calibrator alone: fit of {kind} takes no weights."
                 warnings.warn(message, WeightsWarning, stacklevel=4)
-            else:
-                params[name] = weights
+        if _routing_enabled():
+            given = {"groups": groups} if groups is not None else {}
+            routed = process_routing(self, "fit", sample_weight=weights, **given, **fit_params)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        params = dict(fit_params) if name is None else {**fit_params, name: weights}
         return params, {} if groups is None else {"groups": groups}
 
     def get_metadata_routing(self) -> MetadataRouter:

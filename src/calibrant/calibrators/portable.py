@@ -33,7 +33,7 @@ def predict_from_json(source: str | Path | dict[str, Any], X: ArrayLike) -> Floa
     -----
     Needs NumPy only: neither scikit-learn nor SciPy is imported. The file holds the fitted map as a
     list of array steps, which are run as they stand; methods without exports (Gaussian process,
-    Venn–Abers, Bayesian binning) need `calibrant.load`.
+    Bayesian binning, Venn–Abers on three or more logits) need `calibrant.load`.
 
     Examples
     --------

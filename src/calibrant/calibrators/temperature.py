@@ -81,12 +81,12 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
 def _first_guess(sums: partial[_newton.Sums], loss: str, low: float, high: float) -> float:
     """Start at 1 for the convex loss; the squared error may have more than one valley, so look first.
 
-    Where 1 is far too sharp for scores of this size, the whole range between the bounds is looked at.
+    Where 1 is far too sharp or far too flat for scores of this size, the whole range between the bounds is looked at.
     """
     if loss == "nll":
         return 1.0
     grid = [beta for beta in 2.0 ** np.arange(-6.0, 7.0) if low < beta < high]
-    if high < TOO_SHARP:
+    if high < TOO_SHARP or not grid:
         grid = list(np.geomspace(10 * low, high / 10, 24))
     return float(min(grid, key=lambda beta: sums(beta).loss))
 

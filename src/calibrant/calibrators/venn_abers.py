@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._one_vs_rest import map_each
 from calibrant.calibrators._scores import Scores, View, check_scores
 from calibrant.core.links import sigmoid
 from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
+from calibrant.core.programs import Graph, Node
 
 
 def upper_curve(weight: Floats, hits: Floats) -> Floats:
@@ -113,7 +115,6 @@ class VennAbers(Calibrator):
         "Two classes and the wish for a guarantee: the interval holds a calibrated probability without assumptions. "
         "Not with many classes or when ties between probabilities hurt: it is a step function."
     )
-    exports: ClassVar[tuple[str, ...]] = ()
     view: ClassVar[View] = "rank"
     state: ClassVar[tuple[str, ...]] = ("scores_", "lower_", "upper_")
 
@@ -158,6 +159,24 @@ class VennAbers(Calibrator):
         lower, upper = self._interval(x)
         return np.asarray(upper / (1 - lower + upper))  # [1] Sec. 4: the log-loss minimax of the pair
 
+    @property
+    def can_export(self) -> bool:
+        """Whether scores are compared as they come in: the log-odds of more than two logits differ in the last digit."""
+        return self.space == "proba" or (self.n_classes_ == 2 and self.by_odds_)
+
+    def _map(self, graph: Graph, x: Node) -> Node:
+        def curves(column: Node, *tables: Any) -> Node:
+            low, below, high, above = tables
+            lower = graph.lookup(below, graph.search(column, low, side="right"))
+            upper = graph.lookup(above, graph.search(column, high, side="left"))
+            return upper / (1.0 - lower + upper)
+
+        steps = [
+            (*_steps(score, lower), *_steps(score, upper))
+            for score, lower, upper in zip(self.scores_, self.lower_, self.upper_, strict=True)
+        ]
+        return map_each(graph, x, curves, *([step[i] for step in steps] for i in range(4)))
+
     def predict_interval(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return p₀ and p₁ of every class, each of shape (n, K), before any normalization.
 
@@ -170,3 +189,11 @@ class VennAbers(Calibrator):
         self._check_fitted(caller)
         scores = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_)
         return self._interval(scores.values())
+
+
+def _steps(scores: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return the scores after which a step function changes, and its values: it has few steps for many scores."""
+    new = np.flatnonzero(np.diff(values))
+    if not len(new):
+        new = np.zeros(1, dtype=np.int64)
+    return scores[new], np.append(values[0], values[new + 1])

@@ -76,8 +76,8 @@ def log_odds(logits: Array) -> Floats:
     others = below.copy()
     np.put_along_axis(others, top, -np.inf, axis=-1)
     peak = others.max(axis=-1, keepdims=True)
-    np.put_along_axis(odds, top, -(peak + np.log(np.exp(others - peak).sum(axis=-1, keepdims=True))), axis=-1)
-    return np.asarray(odds)
+    largest = -(peak + np.log(np.exp(others - peak).sum(axis=-1, keepdims=True)))
+    return np.where(below == 0, largest, odds)  # equal logits have equal log-odds, to the last digit
 
 
 def sigmoid(log_odds: Array) -> Floats:

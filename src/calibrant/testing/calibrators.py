@@ -228,7 +228,7 @@ def check_margins(calibrator: Any, rng: np.random.Generator) -> None:
     margin = rng.normal(size=200)
     y = (margin + rng.logistic(size=200) > 0).astype(int)
     areas = []
-    for scale in (1.0, 1e3, 1e11):
+    for scale in (1.0, 1e-11, 1e3, 1e11):
         p = _fresh(calibrator, space="logit").fit(scale * margin, y).predict_proba(scale * margin)
         _on_simplex(calibrator, p, (200, 2), f"margins times {scale:g}")
         areas.append(_area(p[:, 1], y))
@@ -316,7 +316,8 @@ def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
 def check_artifacts(calibrator: Any, rng: np.random.Generator) -> None:
     """Check that saved, loaded and exported maps agree."""
     for space in ("proba", "logit"):
-        logits, y = _simulate(rng, 120, 3)
+        logits, y = _simulate(rng, 120, 4)
+        logits[0] = 0.0  # all classes tie
         x = logits if space == "logit" else softmax(logits)
         fitted = _fresh(calibrator, space=space).fit(x, y)
         expected = fitted.predict_proba(x)
