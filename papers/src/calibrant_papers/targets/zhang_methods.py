@@ -198,7 +198,7 @@ def table_1(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         findings += [
             Finding.over(
                 f"{name}: {method} lowers the ECE",
-                [a < b for a, b in zip(found["ece"][method], before, strict=True)],
+                [lower(a, b) for a, b in zip(found["ece"][method], before, strict=True)],
                 measured=mean_text("after", found["ece"][method], "before", before),
                 novelty="calibration",
             )
@@ -233,6 +233,8 @@ def _rank_correlation(found: Found, seed: int) -> float:
 
     methods = [m for m in found["ece"] if m != "uncalibrated"]
     ece, gain = ([found[key][m][seed] for m in methods] for key in ("ece", "gain"))
+    if not (np.ptp(ece) and np.ptp(gain)):
+        return 0.0  # all alike: no order to agree with
     return float(spearmanr(ece, [-value for value in gain])[0])
 
 
@@ -248,7 +250,7 @@ def table_2(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
         findings += [
             Finding.over(
                 f"{name}: {method} gains",
-                [value > 0 for value in found["gain"][method]],
+                [lower(0.0, value) for value in found["gain"][method]],
                 measured=f"{np.mean(found['gain'][method]):.3g}%",
                 novelty="calibration",
             )
