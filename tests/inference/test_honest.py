@@ -673,7 +673,7 @@ def test_a_limit_on_a_pvalue_has_the_draws_that_break_it():
     y = (rng.random(500) < p**3).astype(int)
     assert not calibrant.check(y, p, min_pvalues=0.01, n_resamples=20).passed
     assert not calibrant.check(y, p, min_pvalues={"ece": 0.0005}).passed
-    with pytest.raises(ValueError, match="must be at least 0.0001"):
+    with pytest.raises(ValueError, match=r"must be at least 0\.0001"):
         calibrant.check(y, p, min_pvalues=1e-5)
     assert not calibrant.check(y, p, min_pvalues=0.01, n_resamples=0).passed  # no p-value keeps no limit
     coin = (rng.random(500) < 0.5).astype(int)
