@@ -82,8 +82,8 @@ def selection_luck(gain: float, error: float, limit: float) -> float:
     """Return by how much a gain is too large that is told only where it passes a limit.
 
     A gain with mean γ and a normal error is γ + error·φ(x)/Φ(−x) on average where it passes, x = (limit − γ)/error; the
-    γ for which that is the gain seen is the most likely one given the choice (Cohen 1959, Technometrics 1). It is looked
-    for from one standard error below 0 on: where nothing is to be gained, a claim is then right on average.
+    γ for which that is the gain seen is the most likely one given the choice (Cohen 1959, Technometrics 1). It may lie
+    one standard error below 0: where nothing is to be gained, a claim is then right on average.
     """
     from scipy.special import log_ndtr
 
