@@ -83,7 +83,7 @@ def selection_luck(gain: float, error: float, limit: float) -> float:
 
     A gain with mean γ and a normal error is γ + error·φ(x)/Φ(−x) on average where it passes, x = (limit − γ)/error; the
     γ for which that is the gain seen is the most likely one given the choice (Cohen 1959, Technometrics 1). It may lie
-    one standard error below 0: where nothing is to be gained, a claim is then right on average.
+    one standard error below 0: where nothing is to be gained, less is claimed.
     """
     from scipy.special import log_ndtr
 
