@@ -54,11 +54,13 @@ CHANGED: dict[str, str] = {
     "monitor/k2*.json.{log_evalue,history.*.log_evalue}": "two classes: bets on the probability of class 1",
     "report/k2.json.{views.*,pickers.*,size.resolvable}": "two classes: the probability of class 1 comes first",
     "check/k2.json.checks.*.value": "two classes: a limit on an error judges class 1",
+    "check/k5-by.{exit,json.passed,json.checks.*.passed}": "a p-value below 0.0001 is found: a hundred draws cannot show one",
     "report/k2.json.measures": "two classes: one more row, ks@class-1, which the verdict and gates judge",
 }
 #: Pattern -> why a key is no longer written; `test_old_files` reads files that have it.
 GONE: dict[str, str] = {
     "fit/regression.written.state.best_.regression": "a regression calibrator inside another is stored as every other",
+    "compare/k2.json.measures.{ece,ks,mmce}": "two classes: errors are those of class 1, called ece@class-1",
 }
 #: Pattern -> why other random numbers were drawn; the new answer must lie within Monte-Carlo error of the old one.
 DRAWN: dict[str, str] = {

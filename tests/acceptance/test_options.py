@@ -148,7 +148,7 @@ ROWS: dict[tuple[str, str], Row] = {
     ("*", "--by"): Row(["--by", "site"]),
     ("*", "--level"): Row(["--level", "0.5"]),
     ("*", "--resamples"): Row(["--resamples", "0"], drop=("--resamples",)),
-    ("check", "--resamples"): Row(["--min-pvalue", "{limit_name}=0.0001", "--resamples", "20"], a=["--min-pvalue", "{limit_name}=0.0001", "--resamples", "40"], drop=("--resamples",)),
+    ("check", "--resamples"): Row(["--min-pvalue", "{limit_name}=0.04", "--resamples", "30"], a=["--min-pvalue", "{limit_name}=0.04", "--resamples", "60"], drop=("--resamples",)),
     ("*", "--groups"): Row(["--groups", "patient"]),
     ("*", "--seed"): Row(["--seed", "7"]),
     ("*", "--tolerance"): Row(["--tolerance", "0.3"]),
@@ -225,6 +225,7 @@ ROWS: dict[tuple[str, str], Row] = {
     ("study", "--repeats"): Row(["--repeats", "3"], a=["--repeats", "2"]),
     ("study", "--sizes"): Row(["--sizes", "50,60"]),
     ("study", "--grid"): Row(["--grid", "findings"]),
+    ("study", "--only"): Row(["--only", "tail"]),
     ("study", "--markdown"): Row(["--markdown", "{out}/page.md"]),
 }  # fmt: skip
 

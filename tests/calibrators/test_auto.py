@@ -266,7 +266,7 @@ def test_real_network_beats_every_single_method_in_its_league():
     assert got < 0.212
 
 
-@pytest.mark.parametrize("gain", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("gain", [0.0, 0.5, 1.0, 2.0])
 def test_a_gain_told_only_where_it_passes_a_limit_is_told_without_its_luck(gain):
     """Normal gains that pass 0.2, in units of their error: told as they are they are too large on average."""
     seen = np.random.default_rng(0).normal(gain, 1.0, 4000)
@@ -274,5 +274,6 @@ def test_a_gain_told_only_where_it_passes_a_limit_is_told_without_its_luck(gain)
     told = np.array([value - selection_luck(value, 1.0, 0.2) for value in passed])
     bias, before = (told - gain).sum() / 4000, (passed - gain).sum() / 4000
     assert before > (0.2 if gain < 2 else 0.05)
-    assert -0.2 < bias < 0.5 * before  # errs towards too little where the gain is clear
+    assert -0.25 < bias < 0.5 * before  # errs towards too little where the gain is clear
+    assert gain > 0 or abs(bias) < 0.1  # nothing to gain, nothing claimed on average
     assert selection_luck(10.0, 1.0, 0.2) == pytest.approx(0.0, abs=1e-9)

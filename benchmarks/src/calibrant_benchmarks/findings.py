@@ -202,8 +202,8 @@ def _collect(found: list[Document]) -> list[Row]:
         for row in answer["rows"]:
             key = (row["group"], row["line"], row["what"])
             sums[key] = sums.get(key, np.zeros(4)) + np.array(row["sums"])
-            now = "{date}, {version}, code {code}".format(**answer["made"])
-            times[key[:2]] = min(times.get(key[:2], now), now)
+            when = "{date}, {version}, code {code}".format(**answer["made"])
+            times[key[:2]] = min(times.get(key[:2], when), when)
     rows: list[Row] = []
     for (group, setting, what), (samples, shown, total, squares) in sums.items():
         line = _find({"group": group, "line": setting})

@@ -82,11 +82,12 @@ def selection_luck(gain: float, error: float, limit: float) -> float:
     """Return by how much a gain is too large that is told only where it passes a limit.
 
     A gain with mean γ and a normal error is γ + error·φ(x)/Φ(−x) on average where it passes, x = (limit − γ)/error; the
-    γ (0 or more) for which that is the gain seen is the most likely one given the choice (Cohen 1959, Technometrics 1).
+    γ for which that is the gain seen is the most likely one given the choice (Cohen 1959, Technometrics 1). It may lie
+    one standard error below 0: where nothing is to be gained, less is claimed.
     """
     from scipy.special import log_ndtr
 
-    low, high = 0.0, max(gain, 0.0)
+    low, high = -error, max(gain, -error)
     for _ in range(50):
         middle = 0.5 * (low + high)
         x = (limit - middle) / error

@@ -168,8 +168,10 @@ def run_cells(study: Study, folder: str | Path | None, jobs: int | None, progres
 def kept_cells(study: Study, folder: str | Path | None, made_by: str | None = None) -> dict[str, Document]:
     """Return the finished cells of a folder by `cell_key`; those of other code than `made_by` are removed."""
     kept: dict[str, Document] = {}
-    place = None if folder is None else _claim(Path(folder), study)
-    for cell in study.cells if place is not None else ():
+    if folder is None:
+        return kept
+    place = _claim(Path(folder), study)
+    for cell in study.cells:
         path = place / _file_name(cell)
         found = read_json(path) if path.exists() else {}
         if found and made_by not in (None, found.get("made", {}).get("code")):

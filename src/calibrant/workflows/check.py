@@ -29,6 +29,8 @@ __all__ = ["Gate", "Limits", "Line", "check"]
 
 #: Name under which a p-value alone is asked for.
 KS_TEST = "ks"
+#: Resamplings that a limit on a p-value may ask for.
+_MOST_DRAWS = 10_000
 #: Limits as words or as a mapping; "5%" is 0.05.
 Given = str | Iterable[str] | Mapping[str, float | str] | None
 
@@ -309,7 +311,7 @@ def check(
     undecided : {"point", "pass", "fail"}
         What an undecided limit does: the value decides (default), it counts as kept, or as broken.
     n_resamples : int, default 1000
-        Label resamplings behind p-values and the verdict.
+        Label resamplings behind p-values and the verdict; as many more as a limit on a p-value needs to be broken.
     **options
         Further options of `calibrant.evaluate`: by, n_bins, groups, engine, label and the like.
 
@@ -329,11 +331,10 @@ def check(
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues
     )
-    _breakable(limits.pvalues, n_resamples)
     for name in ("metrics", "measures", "view"):
         if options.pop(name, None) is not None:
             raise input_error(name, "check", "be left out: the limits name the metrics", "some", "leave it out")
-    found = evaluate(y_true, y_proba, metrics=limits.names, n_resamples=n_resamples, **options)
+    found = evaluate(y_true, y_proba, metrics=limits.names, n_resamples=_draws(limits.pvalues, n_resamples), **options)
     done = found if isinstance(found, FileEvaluation) else FileEvaluation(found)
     alone = {name: done.whole[_judged(name)].pvalue for name in limits.pvalues}
     lines = _lines({}, done.whole, limits, alone, undecided)
@@ -346,19 +347,16 @@ def check(
     return Gate(done.whole.n, tuple(lines), done.whole.verdict, undecided, found)
 
 
-def _breakable(pvalues: Mapping[str, float], n_resamples: int) -> None:
-    """Refuse limits on p-values that so many resamplings cannot break; those of mean scores need no draws."""
-    for name, limit in pvalues.items():
-        draws = not lookup(name.partition("@")[0], "check").build().is_mean
-        if draws and n_resamples > 0 and limit * (n_resamples + 1) <= 1:
-            rule = f"be above {1 / (n_resamples + 1):.2g}, the smallest p-value that {n_resamples} resamplings can show"
-            raise input_error(
-                "min_pvalues",
-                "check",
-                rule,
-                f"{name}={limit:g}",
-                f"raise the limit, or {{n_resamples={math.ceil(1 / limit) if limit else n_resamples}}}",
-            )
+def _draws(pvalues: Mapping[str, float], n_resamples: int) -> int:
+    """Return how many resamplings can break every limit on a p-value; those of mean scores need none."""
+    drawn = {
+        name: limit for name, limit in pvalues.items() if not lookup(name.partition("@")[0], "check").build().is_mean
+    }
+    for name, limit in drawn.items():
+        if 0 < limit < 1 / _MOST_DRAWS:
+            rule = f"be at least {1 / _MOST_DRAWS:g}: a smaller p-value takes more resamplings than are made"
+            raise input_error("min_pvalues", "check", rule, f"{name}={limit:g}", "raise the limit")
+    return max(n_resamples, *(math.floor(1 / limit) for limit in drawn.values() if limit), 0) if n_resamples else 0
 
 
 def _corrected(slices: Sequence[Slice], name: str) -> list[float | None]:
