@@ -329,7 +329,10 @@ def _peak_megabytes(run: Callable[[], Any]) -> float | None:
         before = _kilobytes("VmRSS")
     except (OSError, AttributeError):
         return None
-    result = run()
+    try:
+        result = run()
+    except Exception:  # foreign code may fail in any way; its times stand
+        return None
     return float(result) if isinstance(result, Megabytes) else max(_kilobytes("VmHWM") - before, 0) * 1024 / 1e6
 
 

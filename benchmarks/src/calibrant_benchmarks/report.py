@@ -186,7 +186,7 @@ class BenchReport:
             if self.quick
             else (
                 "Entrants take turns on the same arrays; medians are compared, above 1 is slower than calibrant. "
-                "*Unchecked* entrants take a row of nan for a forecast. Slow entrants take fewer rounds, as said beside "
+                "*Unchecked* entrants take a row of nan for a forecast. Slow ones take fewer rounds, as said beside "
                 "them. Memory is the largest resident size of one more run on top of the inputs, for runs under 8 s; "
                 "for a whole command that of its process. `calibrant bench --growth` shows rows and classes growing."
             )
