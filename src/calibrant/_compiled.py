@@ -257,8 +257,7 @@ def cell_pass(block: Any, labels: Any, m: int, out: Any) -> None:
 def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, base: int, table: Any) -> None:
     """Add each value to the stretch between two neighboring scores: weight and largest value, `table` (m + 1, 2).
 
-    `guide` says how many scores lie below each step of their ordered bits, `score` ends with infinity. No weights:
-    each value counts 1.
+    `guide` says how many scores lie below each step of their ordered bits. No weights: each value counts 1.
     """
     last, size, slots = len(guide) - 1, 1024, np.empty(1024, np.int32)
     for start in range(0, len(values), size):
@@ -268,9 +267,14 @@ def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, 
             bits ^= (bits >> 63) & 0x7FFFFFFFFFFFFFFF
             slots[i - start] = min(max((bits >> shift) - base, 0), last)
         for i in range(start, stop):
-            value, place = np.float64(values[i]), guide[slots[i - start]]
-            while score[place] <= value:
-                place += 1
+            value, slot = np.float64(values[i]), slots[i - start]
+            place, above = guide[slot], guide[min(slot + 1, last)]
+            while place < above:  # sharp forecasts have most hits in one step
+                middle = (place + above) >> 1
+                if score[middle] <= value:
+                    place = middle + 1
+                else:
+                    above = middle
             table[place, 0] += weights[i] if len(weights) else 1.0
             table[place, 1] = max(table[place, 1], value)
 
