@@ -14,7 +14,7 @@ LANE := CALIBRANT_SKIPS=list OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # the Python of `make test-py`
 PY ?= 3.12
 
-.PHONY: demo environment test coverage test-slow test-spark test-peers test-lightning test-oldest test-plain test-py test-bare axe lint fuzz fuzz-night test-fuzz format changelog docs papers papers-book bench bench-night nightly clean
+.PHONY: demo environment test coverage test-slow test-spark test-peers test-lightning test-oldest test-plain test-py test-bare axe lint fuzz fuzz-night test-fuzz format changelog docs papers papers-book bench bench-growth bench-night nightly clean
 
 demo: $(VENV)/.bare  ## the whole story on real data, then a report
 	$(BIN)/calibrant demo
@@ -118,6 +118,9 @@ papers-book: $(VENV)/.dev  ## the two tables of the papers from what is finished
 
 bench: .venv-bench/.ready  ## our speed beside other libraries, in one run, in an environment of its own
 	.venv-bench/bin/calibrant bench -o docs/tables/bench.md -o docs/tables/bench.json
+
+bench-growth: .venv-bench/.ready  ## time per number for 10⁴ to 10⁸ rows and 2 to 10⁴ classes: table and plots
+	.venv-bench/bin/calibrant bench --growth -o docs/tables/growth.md -o docs/tables/growth.json
 
 bench-night: .venv-bench/.ready  ## fails where a race lost more than 20% against the stored ratios
 	.venv-bench/bin/calibrant bench --compare docs/tables/bench.json

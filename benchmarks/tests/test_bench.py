@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -22,8 +24,8 @@ def gone():
     raise Absent("nowhere: not installed")
 
 
-def race(*entrants, goals=(), memory=False) -> Race:
-    return Race("toy", "a toy", lambda quick: entrants, tuple(goals), memory)
+def race(*entrants, goals=()) -> Race:
+    return Race("toy", "a toy", lambda quick: entrants, tuple(goals))
 
 
 def fixed(seconds: float):
@@ -68,7 +70,7 @@ def test_entrants_take_turns_and_the_best_time_counts() -> None:
         ),
         rounds=3,
     )
-    assert order == ["a", "b"] * 3
+    assert order == ["a", "b"] * 4  # once more for the memory
     assert outcome.timings[0].best <= outcome.timings[0].median
 
 
@@ -84,16 +86,36 @@ def test_an_absent_or_failing_peer_leaves_the_others_racing() -> None:
         load("no_such_module")
 
 
-def test_memory_is_the_peak_of_our_own_run() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the system keeps no mark of memory that can be reset")
+def test_memory_is_the_peak_of_each_entrant_whoever_allocates() -> None:
+    def outside():  # not through NumPy or Python objects
+        with mmap.mmap(-1, 64_000_000) as area:
+            area.write(b"x" * 64_000_000)
+
     outcome = run_race(
         race(
-            ours("mine", lambda: np.ones(2_000_000).sum()),
-            goals=[Goal("memory", 20), Goal("memory", 10)],
-            memory=True,
+            ours("mine", lambda: np.ones(4_000_000).sum()),
+            peer("other", lambda: outside),
+            peer("slow", lambda: fixed(9.0)),
+            goals=[Goal("memory", 40), Goal("memory", 20)],
         )
     )
-    assert 15 < outcome.memory_mb < 18
+    mine, other, slow = (timing.memory_mb for timing in outcome.timings)
+    assert 30 < mine < 38
+    assert 60 < other < 140
+    assert slow is None  # no second run of an entrant that takes long
     assert [verdict.met for verdict in outcome.verdicts] == [True, False]
+
+
+def test_who_runs_alone_gets_a_yardstick() -> None:
+    names = [timing.name for timing in run_race(race(ours("mine", fixed(1.0)))).timings]
+    assert names == ["mine", "np.sort of 10⁶ numbers"]
+
+
+def test_fewer_rounds_are_said(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = race(ours("mine", fixed(1.0)), peer("other", lambda: fixed(2.0), 1))
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (one,)})
+    assert "other (1 of 5 rounds)" in bench.run().to_markdown()
 
 
 def test_a_slow_entrant_stops_after_its_budget() -> None:
@@ -205,6 +227,19 @@ def test_a_loss_against_stored_ratios_fails(tmp_path) -> None:
     done = runner.invoke(command, ["--compare", str(stored)])
     assert done.exit_code == 3
     assert "a toy: 0.67 times the stored ratio" in done.stderr
+
+
+def test_a_busy_minute_is_no_loss(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([1.0, 3.0, 1.0, 1.0, 3.0, 3.0])
+    one = race(ours("mine", lambda: Seconds(next(times))), peer("other", lambda: fixed(2.0)))
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (one,)})
+    monkeypatch.setattr("calibrant_benchmarks.frame._peak_megabytes", lambda run: None)
+    stored, runner = tmp_path / "before.json", CliRunner()
+    once = ["--rounds", "1", "--compare", str(stored)]
+    assert runner.invoke(command, ["-o", str(stored), "--rounds", "1"]).exit_code == 0
+    assert runner.invoke(command, once).exit_code == 0  # 3 s, then 1 s
+    assert runner.invoke(command, once).exit_code == 0  # 1 s at once
+    assert runner.invoke(command, once).exit_code == 3  # 3 s twice
 
 
 def test_a_failing_race_leaves_the_others_and_is_a_loss(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

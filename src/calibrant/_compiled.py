@@ -35,20 +35,9 @@ def _exp(x: float) -> float:
     x = max(x, -708.0)
     k = np.floor(x * _LOG2_E + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    series = 1.0 / 6227020800.0
-    series = series * r + 1.0 / 479001600.0
-    series = series * r + 1.0 / 39916800.0
-    series = series * r + 1.0 / 3628800.0
-    series = series * r + 1.0 / 362880.0
-    series = series * r + 1.0 / 40320.0
-    series = series * r + 1.0 / 5040.0
-    series = series * r + 1.0 / 720.0
-    series = series * r + 1.0 / 120.0
-    series = series * r + 1.0 / 24.0
-    series = series * r + 1.0 / 6.0
-    series = series * r + 0.5
-    series = series * r + 1.0
-    series = series * r + 1.0
+    high = (((1.0 / 6227020800.0 * r + 1.0 / 479001600.0) * r + 1.0 / 39916800.0) * r + 1.0 / 3628800.0) * r
+    low = ((((high + 1.0 / 362880.0) * r + 1.0 / 40320.0) * r + 1.0 / 5040.0) * r + 1.0 / 720.0) * r + 1.0 / 120.0
+    series = ((((low * r + 1.0 / 24.0) * r + 1.0 / 6.0) * r + 0.5) * r + 1.0) * r + 1.0
     bits = np.int64((np.float64(k + _ROUND).view(np.int64) << 52) + _BIAS)
     power = np.int64(bits).view(np.float64)
     return series * power
@@ -348,8 +337,7 @@ def cell_pass(block: Any, labels: Any, m: int, out: Any) -> None:
 def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, base: int, table: Any) -> None:
     """Add each value to the stretch between two neighboring scores: weight and largest value, `table` (m + 1, 2).
 
-    `guide` says how many scores lie below each step of their ordered bits, `score` ends with infinity. No weights:
-    each value counts 1.
+    `guide` says how many scores lie below each step of their ordered bits. No weights: each value counts 1.
     """
     last, size, slots = len(guide) - 1, 1024, np.empty(1024, np.int32)
     for start in range(0, len(values), size):
@@ -359,9 +347,14 @@ def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, 
             bits ^= (bits >> 63) & 0x7FFFFFFFFFFFFFFF
             slots[i - start] = min(max((bits >> shift) - base, 0), last)
         for i in range(start, stop):
-            value, place = np.float64(values[i]), guide[slots[i - start]]
-            while score[place] <= value:
-                place += 1
+            value, slot = np.float64(values[i]), slots[i - start]
+            place, above = guide[slot], guide[min(slot + 1, last)]
+            while place < above:  # sharp forecasts have most hits in one step
+                middle = (place + above) >> 1
+                if score[middle] <= value:
+                    place = middle + 1
+                else:
+                    above = middle
             table[place, 0] += weights[i] if len(weights) else 1.0
             table[place, 1] = max(table[place, 1], value)
 

@@ -209,7 +209,6 @@ RACES = (
         "temperature fit, 25,000 × 1000 float32",
         _temperature(25_000, 1000),
         (Goal("faster", 40), Goal("faster", 12, role="plain"), Goal("memory", 200)),
-        memory=True,
     ),
     Race(
         "temperature-small",
@@ -228,7 +227,6 @@ RACES = (
         "IsotonicMulticlass, 25,000 × 1000",
         _isotonic_multiclass,
         (Goal("faster", 5), Goal("memory", 2000)),
-        memory=True,
     ),
     Race("isotonic-classes", "IsotonicOneVsRest, 5,000 × 100", _isotonic_classes, (Goal("faster", 4),)),
     Race("matrix", "MatrixScaling, 5,000 × 100", _matrix("MatrixScaling"), (Goal("within", 2, "probmetrics SMS"),)),

@@ -36,7 +36,7 @@ from calibrant.core.atomic import write_text
     "--compare",
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A stored result (.json): exit code 3 if a race lost more than 20% against its ratios.",
+    help="A stored result (.json): exit code 3 if a race lost more than 20% against its ratios, twice in a row.",
 )
 @click.option(
     "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Turns of every entrant of a race."
@@ -44,7 +44,7 @@ from calibrant.core.atomic import write_text
 @click.option(
     "--budget",
     type=click.FloatRange(0),
-    default=20.0,
+    default=12.0,
     show_default=True,
     help="Seconds after which an entrant of a race takes no further turn: the way to bound the whole run.",
 )
@@ -135,8 +135,12 @@ def command(
     if before is not None:
         if scale or league or growth:
             raise click.UsageError("--compare goes with the races alone.")
-        lost = report.losses(json.loads(before.read_text(encoding="utf-8")))
-        for line in lost:
+        stored = json.loads(before.read_text(encoding="utf-8"))
+        lost = report.losses(stored)
+        if lost:  # a busy minute is no loss: those races run once more
+            again = calibrant_benchmarks.run(tuple(lost), quick=quick, rounds=rounds, budget=budget, progress=tell)
+            lost = {name: line for name, line in again.losses(stored).items() if name in lost}
+        for line in lost.values():
             click.echo(f"slower than before: {line}", err=True)
         if lost:
             raise SystemExit(3)

@@ -89,7 +89,8 @@ def _skce(n: int) -> Callable[[bool], list[Entrant]]:
 
         def build() -> Callable[[], Any]:
             skce = load("probcal.metrics").skce
-            return lambda: skce(y, p, bandwidth=0.3)
+            few = min(len(y), 10_000)  # more would take the better part of a minute
+            return lambda: skce(y[:few], p[:few], bandwidth=0.3)
 
         return [
             Entrant(
@@ -97,7 +98,7 @@ def _skce(n: int) -> Callable[[bool], list[Entrant]]:
                 "ours",
                 _calibrant(lambda c: c.metric("skce", y, p, estimator="unbiased", gamma=0.3), "metric"),
             ),
-            peer("probcal skce", build, 2),
+            peer("probcal skce", build, 2, min(1.0, 10_000 / n) ** 2),
         ]
 
     return entrants
@@ -150,7 +151,6 @@ RACES = (
         "unbiased SKCE, n = 20,000",
         _skce(20_000),
         (Goal("faster", 10), Goal("memory", 1000)),
-        memory=True,
     ),
     Race(
         "skce-vectors",

@@ -42,7 +42,7 @@ PACKAGES = (
 )
 #: Headers of the two tables.
 GOALS = ("task", "goal", "measured", "met")
-TIMES = ("task", "entrant", "median", "best", "against ours", "CPU")
+TIMES = ("task", "entrant", "median", "best", "against ours", "CPU", "memory")
 
 
 def list_races() -> dict[str, tuple[Race, ...]]:
@@ -60,7 +60,7 @@ def run(
     *,
     quick: bool = False,
     rounds: int = 5,
-    budget: float = 20.0,
+    budget: float = 12.0,
     progress: Callable[[str], None] | None = None,
     save: Callable[[BenchReport], None] | None = None,
 ) -> BenchReport:
@@ -107,7 +107,7 @@ def _run(race: Race, quick: bool, rounds: int, budget: float) -> Outcome:
         text = (str(error).splitlines() or [""])[0][:80]
         verdicts = tuple(Verdict(str(goal), None, None) for goal in race.goals)
         gone = f"the whole race (failed: {type(error).__name__}: {text})"
-        return Outcome(race.name, race.title, (), (gone,), None, verdicts)
+        return Outcome(race.name, race.title, (), (gone,), verdicts)
 
 
 def _report(outcomes: Sequence[tuple[str, Outcome]], quick: bool) -> BenchReport:
@@ -160,22 +160,21 @@ class BenchReport:
                 rows.append((outcome.title, verdict.goal, measured, met if not self.quick else f"({met})"))
         return rows
 
-    def times(self) -> list[tuple[str, str, str, str, str, str]]:
-        """Return one row per entrant: race, entrant, median, best time, its median against ours, processor time."""
+    def times(self) -> list[tuple[str, ...]]:
+        """Return one row per entrant: race, entrant, median, best, median against ours, processor time, memory."""
         rows = []
         for _, outcome in self.outcomes:
             ours = outcome.ours
+            most = max((timing.rounds for timing in outcome.timings), default=0)
             for timing in outcome.timings:
                 ratio = "" if ours is None or timing is ours else f"{timing.median / ours.median:.3g} ×"
                 part = "" if timing.share == 1 else f" (from {timing.share:.3g} of the work)"
                 part += " (unchecked)" if timing.checks is False else ""
+                part += f" ({timing.rounds} of {most} rounds)" if timing.rounds < most else ""
                 clock = _seconds(timing.median), _seconds(timing.best)
-                rows.append((outcome.title, timing.name + part, *clock, ratio, _seconds(timing.cpu)))
-            rows += [(outcome.title, name, "absent", "", "", "") for name in outcome.absent]
-            if outcome.memory_mb is not None:
-                rows.append(
-                    (outcome.title, "our memory on top of the input", f"{outcome.memory_mb:.0f} MB", "", "", "")
-                )
+                memory = "–" if timing.memory_mb is None else f"{timing.memory_mb:.3g} MB"
+                rows.append((outcome.title, timing.name + part, *clock, ratio, _seconds(timing.cpu), memory))
+            rows += [(outcome.title, name, "absent", "", "", "", "") for name in outcome.absent]
         return rows
 
     def to_markdown(self) -> str:
@@ -187,7 +186,9 @@ class BenchReport:
             if self.quick
             else (
                 "Entrants take turns on the same arrays; medians are compared, above 1 is slower than calibrant. "
-                "*Unchecked* entrants take a row of nan for a forecast."
+                "*Unchecked* entrants take a row of nan for a forecast. Slow ones take fewer rounds, as said beside "
+                "them. Memory is the largest resident size of one more run on top of the inputs, for runs under 8 s; "
+                "for a whole command that of its process. `calibrant bench --growth` shows rows and classes growing."
             )
         )
         return "\n".join(
@@ -209,13 +210,13 @@ class BenchReport:
             ]
         )
 
-    def losses(self, before: Mapping[str, Any], limit: float = 0.2) -> list[str]:
-        """Return the races in which we fell behind the stored ratios by more than `limit`, in words.
+    def losses(self, before: Mapping[str, Any], limit: float = 0.2) -> dict[str, str]:
+        """Return the races in which we fell behind the stored ratios by more than `limit`, by name, in words.
 
         A ratio is the median time of another entrant (or a pass over the same arrays) over ours, in one run; the median
         over all entrants that both runs have counts, so neither a faster machine nor one odd entrant decides.
         """
-        found = []
+        found = {}
         old = {race["name"]: race for race in before["races"]}
         for _, outcome in self.outcomes:
             pairs = (
@@ -224,9 +225,9 @@ class BenchReport:
             )
             changes = sorted(pairs[1][name] / pairs[0][name] for name in pairs[0].keys() & pairs[1].keys())
             if changes and (change := changes[len(changes) // 2]) < 1 - limit:
-                found.append(f"{outcome.title}: {change:.2f} times the stored ratio")
+                found[outcome.name] = f"{outcome.title}: {change:.2f} times the stored ratio"
             elif pairs[0] and outcome.ours is None:
-                found.append(f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})")
+                found[outcome.name] = f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})"
         return found
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibrant_benchmarks.arrays import QUICK, probabilities
-from calibrant_benchmarks.frame import Entrant, Goal, Race, floor, ours
+from calibrant_benchmarks.frame import Entrant, Goal, Megabytes, Race, floor, ours
 
 #: The Python of this process starts the command, so that an environment need not be active.
 _COMMAND = (sys.executable, "-m", "calibrant")
@@ -29,19 +30,26 @@ def _waiting(name: str, *words: str, n: int = 0, k: int = 0, kind: str = "npz") 
 
         def run() -> Any:
             here = [str(file) if word == "FILE" else word for word in words]
-            done = subprocess.run(  # noqa: S603 -- our own command
-                [*_COMMAND, *here], cwd=folder.name, capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise RuntimeError(done.stderr.strip().splitlines()[-1])
-            return None
+            return _run([*_COMMAND, *here], folder.name)
 
-        def empty() -> None:
-            subprocess.run([sys.executable, "-c", "import numpy, polars"], check=True)
+        def empty() -> Any:
+            return _run([sys.executable, "-c", "import numpy, polars"], folder.name)
 
         return [ours(name, run), floor("a new process with NumPy and Polars", empty)]
 
     return entrants
+
+
+def _run(words: Sequence[str], folder: str) -> Megabytes:
+    """Run a command to its end and return the largest memory of its process."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        started = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors)  # noqa: S603 -- our own
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        if started.returncode:
+            errors.seek(0)
+            raise RuntimeError((errors.read().strip().splitlines() or ["no message"])[-1])
+    return Megabytes(used.ru_maxrss * 1024 / 1e6)
 
 
 def _write(file: Path, n: int, k: int) -> None:

@@ -190,12 +190,12 @@ def _lookup(score: Array, n_scores: int) -> Callable[[Array, Floats], Floats] | 
     bits >>= shift
     steps = np.arange(bits[0], bits[-1] + 1)
     guide = np.concatenate([[0], np.searchsorted(bits, steps), [len(bits)]]).astype(np.int32)
-    ends, base = np.append(score.astype(np.float64), np.inf), int(bits[0]) - 1
+    wide, base = score.astype(np.float64), int(bits[0]) - 1
 
     def find(values: Array, weights: Floats) -> Floats:
-        table = np.zeros((len(ends), 2))
+        table = np.zeros((len(wide) + 1, 2))
         table[:, 1] = -np.inf
-        kernel(np.ascontiguousarray(values), weights, ends, guide, shift, base, table)
+        kernel(np.ascontiguousarray(values), weights, wide, guide, shift, base, table)
         return table
 
     return find
