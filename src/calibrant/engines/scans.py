@@ -20,7 +20,7 @@ from calibrant.errors import CalibrantError, FileError
 from calibrant.io.damage import check_lengths
 from calibrant.io.layout import Columns, Layout, table_fields
 from calibrant.io.paths import expand
-from calibrant.io.resolver import resolve
+from calibrant.io.resolver import refuse_wide, resolve
 
 __all__ = ["FileGroup", "Scan", "join_types", "open_session", "read_scan", "tolerance_of"]
 
@@ -83,6 +83,7 @@ class Scan:
             known = {**group.schema, **self.partitions}
             columns = [name if name in known else name.split(".")[0] for name in by]  # or fields of nested columns
             found = resolve(fields, layout, columns, source=group.files[0])
+            refuse_wide(found)  # before an engine sees them: its time grows with their square
             if first is None:
                 first = group, found
             else:

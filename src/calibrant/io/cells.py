@@ -16,6 +16,8 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _COMMA = r"[-+]?\d+,\d+([eE][-+]?\d+)?"
 _PERCENT = r"[-+]?\d+([.,]\d+)?[\s\u00a0\u202f]*%"
 _LIST = r"(?s)\s*(tensor|array|np\.array|DenseVector)?\(?\s*[\[(].*[\])]\s*\)?\s*"
+#: How NumPy 2 shows its numbers.
+_NUMPY = r"(?:np|numpy)\.\w+\((-?[\d.][^()]*)\)"
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.IGNORECASE)
 
 
@@ -44,12 +46,12 @@ def tidy_cells(frame: Any) -> Any:
 def _tidied(column: Any) -> Any:
     import polars as pl
 
-    text = column.str.strip_chars()
-    text = text.str.replace_all(r"(?:np|numpy)\.\w+\((-?[\d.][^()]*)\)", "$1")  # how NumPy 2 shows its numbers
+    cells = (re.sub(_NUMPY, r"\1", cell.strip()) for cell in column if cell is not None)
+    first = next((cell for cell in cells if cell not in MISSING), "")
+    if not first.isdigit() and not any(re.fullmatch(one, first) for one in (_NUMBER, _COMMA, _PERCENT, _LIST)):
+        return None  # at once: a table may have 100,000 columns of text
+    text = column.str.strip_chars().str.replace_all(_NUMPY, "$1")
     held = text.filter(text.is_not_null() & ~text.is_in(list(MISSING)))
-    if not len(held):
-        return None
-    first = held[0]
 
     def every(pattern: str) -> bool:
         return bool(held.str.contains(f"^(?:{pattern})$").all())

@@ -16,7 +16,7 @@ from calibrant.io.labels import two_labels
 from calibrant.io.layout import Columns, Field, Layout, listed, say, table_fields
 from calibrant.io.lookup import NUMBERS, Values, refused
 
-__all__ = ["find_columns", "resolve"]
+__all__ = ["find_columns", "refuse_wide", "resolve"]
 
 #: Above this many wide columns expressions outgrow the engines; a list column goes by batches.
 MOST_COLUMNS = 64
@@ -61,14 +61,7 @@ def find_columns(
             f"{found.scores[0]} and {found.variance}",
             "read one file in memory, or name the probabilities with {proba}",
         )
-    if found.kind == "wide" and len(found.scores) > MOST_COLUMNS:
-        raise input_error(
-            "proba",
-            "evaluate",
-            f"be at most {MOST_COLUMNS} wide columns on an engine",
-            f"{len(found.scores)}",
-            "store them as one list column probs (or logits)",
-        )
+    refuse_wide(found)
     if found.predicted is not None:
         raise input_error(
             "frame", "evaluate", "say in a column correct whether the top label was right", found.predicted, "add it"
@@ -79,6 +72,16 @@ def find_columns(
         found = replace(found, tolerance=layout.declared(found.scores))
     say(found, told=layout.weight is not None)
     return found
+
+
+def refuse_wide(found: Columns) -> None:
+    """Refuse more columns than an engine can name in one query."""
+    if found.kind == "wide" and len(found.scores) > MOST_COLUMNS:
+        rule, hint = (
+            f"be at most {MOST_COLUMNS} wide columns on an engine",
+            "store them as one list column probs (or logits)",
+        )
+        raise input_error("proba", "evaluate", rule, f"{len(found.scores)}", hint)
 
 
 def resolve(
