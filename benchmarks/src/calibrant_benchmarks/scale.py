@@ -341,7 +341,7 @@ def run_scale(
     scratch : str or Path
         Folder for the generated files (about 25 bytes a row); they are kept and used again.
     rows : int, default 5·10⁷
-        Rows of the large file; a fiftieth, a fifth and twice as many show how time and memory grow. Spark takes a tenth.
+        Rows of the large file; a fiftieth, a fifth and twice as many show the growth. Spark takes a tenth.
     rounds : int, default 3
         Rounds of queries by hand and of what takes less than ten times as long; in each the tasks take turns, and the
         best time counts. The others run once.
