@@ -71,6 +71,12 @@ def test_pairs_are_summarized_whole(tmp_path):
     assert ece == pytest.approx(summary.measure("ece"), abs=1e-12)
 
 
+@pytest.mark.spark
+def test_the_query_for_spark_counts_every_row(tmp_path):
+    path = generate(tmp_path, 1000)
+    assert _fresh("same aggregation in SQL, Spark", path, 1000).seconds > 0
+
+
 def test_goals_are_ratios_of_one_run():
     def run(task, rows, seconds, peak=100.0):
         return ScaleRun(task, rows, seconds, 2 * seconds, peak)

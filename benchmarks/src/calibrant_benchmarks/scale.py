@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -218,9 +219,10 @@ def _spark_cells(source: str) -> str:
     """Return the cells of the top label and of every class, and the sums of Brier and log score, in Spark SQL."""
     top = "CASE WHEN p_0 = c THEN 0 WHEN p_1 = c THEN 1 ELSE 2 END"
     base = f"SELECT *, greatest(p_0, p_1, p_2) AS c FROM {source}"  # noqa: S608 -- our own names
-    pairs = ", ".join(f"struct({k}, p_{k}, CAST(label = {k} AS DOUBLE), 1200)" for k in range(K))
+    form = "named_struct('g', {}, 's', {}, 't', CAST({} AS DOUBLE), 'm', {})".format
+    pairs = ", ".join(form(k, f"p_{k}", f"label = {k}", 1200) for k in range(K))
     truth = "CASE label WHEN 0 THEN p_0 WHEN 1 THEN p_1 ELSE p_2 END"
-    wide = f"struct(3, c, CAST({top} = label AS DOUBLE), 76800)"
+    wide = form(3, "c", f"{top} = label", 76800)
     brier = f"1 - 2 * {truth} + p_0 * p_0 + p_1 * p_1 + p_2 * p_2"
     sums = f"SELECT 4 AS g, 0 AS cell, count(*), sum(-ln({truth})), sum({brier}) FROM {source}"  # noqa: S608
     lateral = f"LATERAL VIEW inline(array({wide}, {pairs})) AS g, s, t, m"
@@ -394,7 +396,8 @@ def _fresh(task: str, path: Path, rows: int) -> ScaleRun:
     command = [sys.executable, "-m", "calibrant_benchmarks.scale", task, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- our own module
     if done.returncode:
-        why = (done.stderr.strip() or "no message").splitlines()[-1]
+        lines = (done.stderr.strip() or "no message").splitlines()
+        why = next((line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)), lines[-1])
         raise CalibrantError(f"{task} of {rows} rows failed: {why[:300]}. Hint: run it alone with {' '.join(command)}")
     seconds, cpu, peak = json.loads(done.stdout.splitlines()[-1])
     return ScaleRun(task, rows, seconds, cpu, peak)
