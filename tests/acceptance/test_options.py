@@ -105,6 +105,7 @@ HOLED = {
 FORMAT = {"*": ["--input-format", "csv"], "arrays": ["--input-format", "npz"]}
 
 _STORE = ("{out}/store", "{file}")
+_MAPPED = ["--calibrator", "{calibrator}"]
 
 #: (command or "*", option) -> what must change the outcome.
 ROWS: dict[tuple[str, str], Row] = {
@@ -170,6 +171,15 @@ ROWS: dict[tuple[str, str], Row] = {
     ("summarize", "--output"): Row(["-o", "{out}/other.calsum"], drop=("-o",), a=["-o", "{out}/day.calsum"]),
     ("merge", "--output"): Row(["-o", "{out}/other.calsum"], drop=("-o",), a=["-o", "{out}/both.calsum"]),
     ("compare", "--calibrator"): Row(["--calibrator", "{calibrator}"], drop=("{after}",), a=["{file}"]),
+    ("compare", "--key"): Row(["--key", "patient"]),
+    ("compare", "--engine"): Row([*_MAPPED, "--engine", "duckdb"], a=_MAPPED, drop=("{after}",), hide="duckdb"),
+    ("compare", "--strict"): Row([*_MAPPED, "--strict"], a=_MAPPED, drop=("{after}",), files=HOLED, breaks=True),
+    ("compare", "--max-rejected"): Row(
+        [*_MAPPED, "--max-rejected", "0.1%"], a=_MAPPED, drop=("{after}",), files=HOLED, breaks=True
+    ),
+    ("compare", "--skip-bad-files"): Row(
+        [*_MAPPED, "--skip-bad-files"], a=_MAPPED, drop=("{after}",), files={"pattern": "pattern_bad/*.csv"}
+    ),
     ("check", "--max"): Row({"*": ["--max", "ece=0.0001"], "regression": ["--max", "ence=0.0001"]}, drop=("--max",), a=["--max", "{limit}"]),
     ("check", "--min"): Row({"*": ["--min", "ece=0.99"], "regression": ["--min", "ence=99"]}),
     ("check", "--min-pvalue"): Row({"*": ["--min-pvalue", "ece=0.999999"], "regression": ["--min-pvalue", "ence=0.999999"]}),

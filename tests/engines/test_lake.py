@@ -302,6 +302,20 @@ def test_rejected_rows_are_counted_by_slice_and_limited(tmp_path, engine):
         )
 
 
+@on_engines("kind", ["parquet", "csv", "mixed"], spark=["parquet"])
+def test_rejected_rows_are_counted_by_file(tmp_path, engine, kind, monkeypatch):
+    (tmp_path / "a lake").mkdir()
+    monkeypatch.chdir(tmp_path)
+    bad = rows(100).with_columns(pl.when(pl.int_range(100) < 7).then(None).otherwise(pl.col("p_0")).alias("p_0"))
+    write = (lambda f, path: f.write_csv(path)) if kind == "csv" else (lambda f, path: f.write_parquet(path))
+    end = "csv" if kind == "csv" else "parquet"
+    write(bad, f"a lake/x.{end}")
+    write(rows(50, dtype=np.float32 if kind == "mixed" else np.float64), f"a lake/y.{end}")
+    told = calibrant.evaluate("a lake", engine=engine, by="_file", n_resamples=0).to_dict()
+    found = {part["by"]["_file"]: (part["n"], part["rejected"]["missing"]) for part in told["slices"]}
+    assert found == {f"a lake/x.{end}": (93, 7), f"a lake/y.{end}": (50, 0)}
+
+
 def test_rejected_rows_of_lists_are_counted_by_slice(tmp_path, engine):
     lists = [*rows(98).select(pl.concat_list("p_0", "p_1", "p_2")).to_series().to_list(), None, [0.1, 0.9]]
     table = pl.DataFrame({"probs": lists, "label": [0] * 100, "site": ["a", "b"] * 50})

@@ -37,7 +37,9 @@ from calibrant.cli._text import colored
     "--view", metavar="VIEW", help="View of those metrics: rank-R, within-R, class-K, classwise, pooled, entropy."
 )
 @bins_option
-@click.option("--by", metavar="COLUMN", help="One result per value of these columns (comma-separated).")
+@click.option(
+    "--by", metavar="COLUMN", help="One result per value of these columns (comma-separated); _file: per file."
+)
 @engine_options
 @rejection_options
 @regression_options

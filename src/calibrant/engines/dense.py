@@ -113,16 +113,18 @@ class _Cells:
             self.counts[:, 0], self.rows = 0, more
 
     def table(self, slot: int = 0) -> Table:
-        here = slice(slot * self.size, (slot + 1) * self.size)
+        start = slot * self.size
+        here = slice(start, start + self.size)
         if self.weighted:
-            cells = self.sums[:, here]
+            used = np.flatnonzero(self.sums[0, here])
+            n, ws, wt, w, w2 = self.sums[:, here][:, used]
         else:
             held = self.counts[here, 0]
-            counts = np.stack([held & 0xFFFFFFFF, held >> 32]) + (self.spilled[:, here] if self.spilled.size else 0.0)
-            cells = np.stack([counts[0], self.sums[here, 1], counts[1]])
-        used = np.flatnonzero(cells[0])
-        n, ws, wt, *more = cells[:, used]
-        w, w2 = more or (n, n)
+            used = np.flatnonzero(held | self.spilled[0, here].astype(np.int64) if self.spilled.size else held)
+            n, wt = (held[used] & 0xFFFFFFFF).astype(np.float64), (held[used] >> 32).astype(np.float64)
+            if self.spilled.size:
+                n, wt = n + self.spilled[0, start + used], wt + self.spilled[1, start + used]
+            ws, w, w2 = self.sums[start + used, 1], n, n
         return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
 
 
@@ -148,11 +150,13 @@ class SliceCells:
 
     def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
         """Put the cells into the summaries of the slices."""
+        keys = [tuple(map(canonical, key)) for key in self.known.rows()]
+        parts |= {key: self.model.empty() for key in keys if key not in parts}
         for view, group in list(self.cells):
             held = self.cells.pop((view, group))  # its memory goes as the tables come
-            for slot, key in enumerate(self.known.rows()):
-                part = parts.setdefault(tuple(map(canonical, key)), self.model.empty())
-                part.add_cells(self.model.views.index(view), group, held.table(slot))
+            place = self.model.views.index(view)
+            for slot, key in enumerate(keys):
+                parts[key].add_cells(place, group, held.table(slot))
 
 
 def is_local(table: Any) -> bool:

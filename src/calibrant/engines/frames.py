@@ -230,7 +230,9 @@ def _summarize_columns(
 
     def read(reader: Any, result: Any, sliced: bool) -> None:
         for key, chunk in _split(result, by if sliced else ()):
-            reader(parts.setdefault(key, model.empty()) if sliced else whole, chunk)
+            if sliced and key not in parts:
+                parts[key] = model.empty()
+            reader(parts[key] if sliced else whole, chunk)
 
     for number, ((_, reader), result) in enumerate(zip(queries, collect([q for q, _ in queries]), strict=True)):
         read(reader, result, number < mine)

@@ -320,7 +320,8 @@ def _curves(recipes: Iterable[Any], before: Summary, after: Summary) -> dict[Any
         for side in (before, after):
             table = side.resampling_table(view)
             score = np.clip(table.ws / table.w, 0.0, 1.0)
-            slope = slopes(recipe, Pairs(score, table.wt / table.w, table.w))
+            share: Any = table.wt / table.w  # outcomes of a cell, on average
+            slope = slopes(recipe, Pairs(score, share, table.w))
             curves += [] if slope is None else [_Curve(table.grid, table.key, slope)]
         if len(curves) == 2:
             found[recipe] = (view, *curves)

@@ -113,10 +113,10 @@ class Scan:
         """Return how far probabilities may miss their bounds: as far as the least precise file declares."""
         return max(tolerance_of([group.schema.get(name) for name in names]) for group in self.groups)
 
-    def open(self, module: Any, master: str = "local[*]", session: Any = None) -> Any:
+    def open(self, module: Any, master: str = "local[*]", session: Any = None, path_column: str | None = None) -> Any:
         """Return one lazy frame over all files, with widened types and the columns of partitions.
 
-        Frames that meet in one query share a `session` of the engine.
+        Frames that meet in one query share a `session` of the engine; `path_column` gets the file of each row.
         """
         import narwhals.stable.v2 as nw
 
@@ -130,11 +130,12 @@ class Scan:
                 types={name: self.types[name] for name in group.schema} if untyped else group.schema,
                 partitions=self.partitions,
                 session=session,
+                path_column=path_column,
             )
             for group in self.groups
         ]
         if len(frames) == 1:
-            names = [*self.groups[0].schema, *self.partitions]
+            names = [*self.groups[0].schema, *self.partitions, *([path_column] if path_column else [])]
             return frames[0] if not self.partitions or _columns(frames[0]) == names else _select(frames[0], names)
         wanted = _narwhals({**self.types, **self.partitions})
         parts = []
@@ -150,7 +151,7 @@ class Scan:
                 else:
                     same = untyped or group.schema.get(name) == self.types.get(name) or name in self.partitions
                     columns.append(nw.col(name) if same else nw.col(name).cast(dtype))
-            parts.append(table.select(*columns))
+            parts.append(table.select(*columns, *([nw.col(path_column)] if path_column else [])))
         return nw.concat(parts, how="vertical").to_native()
 
     def without(self, bad: Sequence[str]) -> Scan:

@@ -291,8 +291,8 @@ class _Judge:
         if self.paired is not None:  # differences of before − after are −1, 0 or 1
             sums = self.paired.score_sums(recipe)
             moved = sums.c2 + sums.wx * sums.wx / sums.w
-            sides = (float(round((moved + sign * sums.wx) / 2)) for sign in (-1, 1))
-            return accuracy_change(*sides, self.first.n, sums.w, self.level)
+            gained, lost = (float(round((moved + sign * sums.wx) / 2)) for sign in (-1, 1))
+            return accuracy_change(gained, lost, self.first.n, sums.w, self.level)
         difference = self.second.score_rows(recipe) - self.first.score_rows(recipe)
         weights = np.ones(len(difference)) if self.first.weights is None else self.first.weights
         gained, lost = float(weights[difference > 0].sum()), float(weights[difference < 0].sum())

@@ -14,9 +14,9 @@ from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
 from calibrant.core.weights import WeightKind
 from calibrant.engines.scans import open_session
-from calibrant.errors import FileError, input_error
+from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
-from calibrant.io.paths import is_many, is_path
+from calibrant.io.paths import TABLES, file_format, is_many, is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.summary.files import summary_files
 from calibrant.workflows.file_pairs import check_files, open_all_rows
@@ -251,6 +251,13 @@ def _compare_cells(
             raise left_out(name, "compare", "on an engine: cells have no rows", value, "compare one file in memory")
     if calibrator is not None and key:
         raise left_out("key", "compare", "next to a calibrator", key)
+    if how.engine != "spark":
+        how.refuse(("master",), "on other engines than Spark")
+    options = {"key": key, **{name: getattr(how, name) for name in _ENGINES}}
+    asked, given = next(((name, value) for name, value in options.items() if value), ("engine", "auto"))
+    for data in (first, second):
+        if is_path(data) and not is_many(data) and file_format(data, how.input_format) not in TABLES:
+            raise left_out(asked, "compare", "for arrays: an engine reads tables", given)
     if calibrator is None and not key:
         raise FileError(
             "Two forecasts have no common order of rows on an engine",
@@ -284,7 +291,12 @@ def _compare_cells(
 
         return opened(second, replace(how, labels_needed=False), two)
 
-    done, share = opened(first, how, one)
+    try:
+        done, share = opened(first, how, one)
+    except InputError as error:
+        if error.argument == "frame" and "means" in str(error):
+            raise left_out(asked, "compare", "for means and variances: cells know none", given) from None
+        raise
     done = replace(done, skipped=tuple(skipped))
     check_rejected_share(done.rejected, done.n, how)
     seen = InSample(share, fitted.fitted_on_.get("gain")) if share else None

@@ -102,7 +102,8 @@ def evaluate(
         For two classes: calibration slope and intercept, calibration-in-the-large and observed over expected events as
         well, with intervals and tests, under ``.risk`` (and ``risk`` in JSON).
     by : str, sequence of str, or mapping of str to array-like, optional
-        Columns whose combinations of values are evaluated each, with p-values corrected for their number.
+        Columns whose combinations of values are evaluated each, with p-values corrected for their number; on an engine
+        ``"_file"`` is the file of a row.
     rng : None, int or Generator, default 0
         Randomness of the resampling: seeded like the command line; None draws anew every time.
     weight_kind : {"frequency", "importance"}, optional

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -60,6 +61,8 @@ __all__ = [
     "open_rows",
 ]
 
+#: Name of a slice column that is not in the data: the file of each row.
+FILE = "_file"
 #: What to do about a complaint of an engine.
 SAME_COLUMNS = "check that every file is complete and has the same columns"
 #: Bytes from which a table is worked through in cells unless an option needs its rows.
@@ -294,11 +297,25 @@ def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
         return _checked(summarize(data, how.layout, **options), how)
     by = tuple(options.get("by", ()))
 
-    found, scan = on_files(
-        data, how, lambda s, m, layout: summarize(s.open(m, how.master or "local[*]"), layout, **options), by=by
-    )
+    def work(scan: Any, module: Any, layout: Layout) -> Any:
+        path = FILE if FILE in by and FILE not in {**scan.types, **scan.partitions} else None
+        found = summarize(scan.open(module, how.master or "local[*]", path_column=path), layout, **options)
+        return found if path is None else _by_file(found, by.index(FILE), scan.files)
+
+    found, scan = on_files(data, how, work, by=tuple(name for name in by if name != FILE))
     found.whole.skipped = scan.skipped
     return _checked(found, how)
+
+
+def _by_file(found: Any, place: int, files: Sequence[str]) -> Any:
+    """Return slices with the names of files as the caller knows them: engines give paths or addresses."""
+    known = {str(Path(name).absolute()): name for name in files}
+    parts = {}
+    for key, part in found.parts.items():
+        path = unquote(key[place].removeprefix("file://")) if key[place].startswith("file:") else key[place]
+        name = known.get(str(Path(path).absolute()), path)
+        parts[(*key[:place], name, *key[place + 1 :])] = part
+    return replace(found, parts=parts)
 
 
 def on_files(data: Any, how: Reading, work: Callable[[Any, Any, Layout], Any], **check: Any) -> tuple[Any, Any]:
