@@ -89,7 +89,9 @@ def fold_sentences(app, docname, source):  # noqa: ARG001  -- the signature Sphi
             inside = True
         if inside and len(line) > WIDTH and "  " not in line.strip() and not line.startswith("$ "):
             indent = line[: len(line) - len(line.lstrip())]
-            lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            lines += textwrap.wrap(
+                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
         else:
             lines.append(line)
     source[0] = "\n".join(lines)

@@ -32,11 +32,13 @@ WIDTHS = (1200, 768, 360)
 CUT_OFF = "[...document.querySelectorAll('.tablebox')].some(b => b.scrollWidth > b.clientWidth + 1)"
 #: Labels of one chart that lie on one another, or beyond the edge of the page.
 OVERLAP = """() => [...document.querySelectorAll('svg')].filter(s => s.checkVisibility()).flatMap(svg => {
-  const all = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim()).map(t => [t, t.getBoundingClientRect()]);
+  const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim());
+  const all = texts.map(t => [t, t.getBoundingClientRect()]);
   const flat = all.filter(([t]) => !(t.getAttribute('transform') || '').includes('rotate'));
   const off = all.filter(([, r]) => r.right > innerWidth || r.left < -2).map(([t]) => t.textContent);
   return off.concat(flat.flatMap(([a, p], i) => flat.slice(i + 1).filter(([, q]) =>
-    Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3
+    Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 &&
+    Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3
   ).map(([b]) => a.textContent + ' | ' + b.textContent)));
 })"""
 #: Options of commands that are broken at the end of a line.

@@ -134,16 +134,7 @@ _COLUMNS = ["metric", "state", "value", "null_mean", "null_std", "pvalue", "low"
 
 def _record(name: str, results: Mapping[str, Result | None]) -> list[list[Any]]:
     return [
-        [
-            name,
-            kind,
-            r.value,
-            r.null_mean,
-            r.null_std,
-            r.pvalue,
-            None if r.interval is None else r.interval.low,
-            None if r.interval is None else r.interval.high,
-        ]
+        [name, kind, r.value, r.null_mean, r.null_std, r.pvalue, *_bounds(r)]
         for kind, r in results.items()
         if r is not None
     ]
