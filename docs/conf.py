@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -58,6 +59,8 @@ html_theme_options = {
     "navigation_with_keys": False,
     "use_edit_page_button": False,
 }
+#: Columns of terminal output.
+WIDTH = 100
 copyright = f"{author}; Apache License 2.0"
 
 
@@ -76,6 +79,25 @@ def tidy_docstring(app, what, name, obj, options, lines):  # noqa: ARG001  -- th
             lines[i] = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)
 
 
+def fold_sentences(app, docname, source):  # noqa: ARG001  -- the signature Sphinx calls
+    """Fold long sentences of terminal output as a terminal does; tables stay whole and scroll inside their box."""
+    lines, inside = [], False
+    for line in source[0].split("\n"):
+        if line.startswith("```") or (inside and line[:1].strip() and docname.startswith("gallery")):
+            inside = line.startswith("```console")
+        elif line.strip() == ".. code-block:: none":
+            inside = True
+        if inside and len(line) > WIDTH and "  " not in line.strip() and not line.startswith("$ "):
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += textwrap.wrap(
+                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+        else:
+            lines.append(line)
+    source[0] = "\n".join(lines)
+
+
 def setup(app):
     """Register what runs during the build; before numpydoc, which has the priority 500."""
     app.connect("autodoc-process-docstring", tidy_docstring, priority=400)
+    app.connect("source-read", fold_sentences)

@@ -30,6 +30,19 @@ ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 WIDTHS = (1200, 768, 360)
 CUT_OFF = "[...document.querySelectorAll('.tablebox')].some(b => b.scrollWidth > b.clientWidth + 1)"
+#: Labels of one chart that lie on one another, or beyond the edge of the page.
+OVERLAP = """() => [...document.querySelectorAll('svg')].filter(s => s.checkVisibility()).flatMap(svg => {
+  const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim());
+  const all = texts.map(t => [t, t.getBoundingClientRect()]);
+  const flat = all.filter(([t]) => !(t.getAttribute('transform') || '').includes('rotate'));
+  const off = all.filter(([, r]) => r.right > innerWidth || r.left < -2).map(([t]) => t.textContent);
+  return off.concat(flat.flatMap(([a, p], i) => flat.slice(i + 1).filter(([, q]) =>
+    Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 &&
+    Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3
+  ).map(([b]) => a.textContent + ' | ' + b.textContent)));
+})"""
+#: Options of commands that are broken at the end of a line.
+BROKEN = "[...document.querySelectorAll('.one')].some(o => o.getClientRects().length > 1)"
 ANIMALS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -186,6 +199,10 @@ def photograph(browser: Any, path: Path, folder: Path) -> list[str]:
                 found.append(f"runs off at {width}, {look}")
             if page.evaluate(CUT_OFF):
                 found.append(f"a table scrolls sideways at {width}, {look}")
+            if page.evaluate(BROKEN):
+                found.append(f"an option is broken at {width}, {look}")
+            if look != "print":
+                found.extend(f"labels meet at {width}, {look}: {pair}" for pair in page.evaluate(OVERLAP))
             if look != "print" and script.exists():
                 page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
                 page.evaluate(script.read_text(encoding="utf-8"))

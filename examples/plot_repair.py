@@ -34,10 +34,10 @@ methods = plot_methods(auto)
 # %%
 # Before and after on the test rows, and the honest improvement of the proper scores.
 after = auto.predict_proba(p_test)
-_, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
+_, axes = plt.subplots(1, 2, figsize=(9, 6), layout="constrained")
 for ax, forecast, title in zip(axes, (p_test, after), ("before", "after"), strict=True):
     plot_reliability(y_test, forecast, ax=ax)
-    ax.set_title(title)
+    ax.text(0.05, 0.9, title, weight="bold")
 print(compare(y_test, p_test, after))
 
 # %%

@@ -12,6 +12,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.regression import StdScaling
 from calibrant.core.links import softmax
 from calibrant.core.rows import check_rows
 from calibrant.reporting import report_evidence
@@ -341,6 +342,19 @@ def test_regression_page(tmp_path: Path, axe: str, open_page: Any) -> None:
     assert seen.errors == []
 
 
+def test_long_numbers_do_not_push_a_table_off_the_page(tmp_path: Path, open_page: Any) -> None:
+    rng = np.random.default_rng(4)
+    std = rng.uniform(2e4, 9e4, 4000)
+    mean, y = np.zeros(4000), 0.4 * std * rng.normal(size=4000)
+    fitted = StdScaling().fit(mean[:2000], std[:2000] ** 2, y[:2000])
+    rows = check_rows(y[2000:], mean[2000:], std[2000:] ** 2, caller="report")
+    path = report_evidence(rows, calibrator=fitted, n_resamples=100).save(tmp_path / "units.html")
+    for width in (768, 1200):
+        page, _ = open_page(path, width=width)
+        assert "× 10" in page.locator("#metrics").inner_text().replace("\u00a0", " ")
+        assert not page.evaluate(load_pages().CUT_OFF)
+
+
 def load_pages() -> Any:
     """The script that makes the pages a reader may meet, real data left out so that every machine makes the same."""
     spec = importlib.util.spec_from_file_location("docs_make_pages", ROOT / "docs" / "make_pages.py")
@@ -375,6 +389,8 @@ def test_other_pages_fit_and_are_accessible(
         page, seen = open_page(path, width=width, bypass_csp=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert not page.evaluate(made.CUT_OFF), f"a table scrolls sideways at {width}"
+        assert not page.evaluate(made.BROKEN)
+        assert page.evaluate(made.OVERLAP) == []
         assert page.locator("h1").inner_text() == HEADLINES[name]
         assert len(HEADLINES[name].split()) <= 5
         assert seen.errors == []

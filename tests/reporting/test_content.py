@@ -319,7 +319,9 @@ def test_one_group_outside_the_band_does_not_contradict_the_verdict() -> None:
     y = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
     (note,) = calibrant.report(y, p, n_resamples=200, compare_methods=False).summary["page"]["diagram"]["notes"]
     assert note["title"] == "Mostly within chance"
-    assert note["text"].startswith("1 of 7 groups lies above the gray band; among 7 groups, chance alone does that to one.")
+    assert note["text"].startswith(
+        "1 of 7 groups lies above the gray band; among 7 groups, chance alone does that to one."
+    )
 
 
 def test_the_funnel_shows_every_class_inside_its_axes() -> None:

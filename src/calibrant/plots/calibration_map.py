@@ -33,10 +33,15 @@ class MapDisplay(Display):
 
     def _paint(self, ax: Any) -> None:
         unit_square(ax)
+        same = len(self.names) > 1 and np.allclose(self.after, self.after[0], atol=1e-9)
         for i, (name, values) in enumerate(zip(self.names, self.after, strict=True)):
             ax.plot(self.before, values, color=self.ink.cycle[i % len(self.ink.cycle)], label=f"class {name}")
+            if same:  # lines would hide one another
+                break
         self.tidy(ax, "probability before", "probability after")
-        if len(self.names) > 1:
+        if same:
+            ax.set_title(f"the same for each of {self.n_classes} classes", loc="left", fontsize="small")
+        elif len(self.names) > 1:
             title = f"{len(self.names)} of {self.n_classes} classes" if self.n_classes > len(self.names) else None
             ax.legend(frameon=False, title=title)
 

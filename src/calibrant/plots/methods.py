@@ -41,6 +41,8 @@ class MethodsDisplay(Display):
             label.set_fontweight("bold" if chosen else "normal")
         ax.set_ylim(len(self.method) - 0.4, -0.6)
         self.tidy(ax, "gain over the uncalibrated forecast (right is better)", "")
+        hollow = "" if self.preserves_argmax.all() else "; hollow: may change the predicted class"
+        ax.set_title(f"lines: 95% interval{hollow}", loc="left", fontsize="small")
 
 
 def plot_methods(methods: Any, *, ax: Any = None, style: str = "calibrant") -> MethodsDisplay:

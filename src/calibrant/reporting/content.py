@@ -316,13 +316,11 @@ def _edge(value: float) -> str:
 
 def _where(layers: Sequence[Layer], axis: diagram.Range, language: Language) -> str:
     if language.risk:
-        limit = 0.1 if axis.high > 0.2 else axis.high / 2
-        word, shares = "risk above", [float(la.table.w[la.table.score > limit].sum()) / la.table.total for la in layers]
+        words_, limit = "have a risk above", 0.1 if axis.high > 0.2 else axis.high / 2
     else:
-        limit = 0.95
-        word, shares = "more than", [float(la.table.w[la.table.score > limit].sum()) / la.table.total for la in layers]
-    verb = "have a" if language.risk else "claim"
-    text = f"{share(shares[0])} of predictions {verb} {word} {share(limit)}"
+        words_, limit = "claim more than", 0.95
+    shares = [float(la.table.w[la.table.score > limit].sum()) / la.table.total for la in layers]
+    text = f"{share(shares[0])} of predictions {words_} {share(limit)}"
     if len(layers) > 1:
         text = f"As delivered, {text}. After repair, {share(shares[1])} do"
     return f"{text}."

@@ -162,19 +162,8 @@ def _coverage(rows: Rows, level: float) -> list[Group]:
         inside = rows.inside(meant)
         low, high = (float(end) for end in wilson(inside, rows.total, level))
         half = 1.96 * float(np.sqrt(meant * (1 - meant) / rows.total))
-        groups.append(
-            Group(
-                meant,
-                meant,
-                float(rows.total),
-                meant,
-                float(inside),
-                low,
-                high,
-                max(0.0, meant - half),
-                min(1.0, meant + half),
-            )
-        )
+        band = max(0.0, meant - half), min(1.0, meant + half)
+        groups.append(Group(meant, meant, float(rows.total), meant, float(inside), low, high, *band))
     return groups
 
 

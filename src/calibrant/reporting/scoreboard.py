@@ -134,16 +134,7 @@ _COLUMNS = ["metric", "state", "value", "null_mean", "null_std", "pvalue", "low"
 
 def _record(name: str, results: Mapping[str, Result | None]) -> list[list[Any]]:
     return [
-        [
-            name,
-            kind,
-            r.value,
-            r.null_mean,
-            r.null_std,
-            r.pvalue,
-            None if r.interval is None else r.interval.low,
-            None if r.interval is None else r.interval.high,
-        ]
+        [name, kind, r.value, r.null_mean, r.null_std, r.pvalue, *_bounds(r)]
         for kind, r in results.items()
         if r is not None
     ]
@@ -232,10 +223,10 @@ def _score_row(row: dict[str, Any], comparison: Any | None, name: str) -> dict[s
     difference = next((r for r in comparison.results if r.name == name), None) if comparison is not None else None
     if difference is not None:
         change = -difference.change
-        out["change"] = _signed(change)
+        out["change"] = _signed(change, write)
         if difference.interval is not None:
             low, high = -difference.interval.high, -difference.interval.low
-            out["change_span"] = f"{_signed(low)} to {_signed(high)}"
+            out["change_span"] = f"{_signed(low, write)} to {_signed(high, write)}"
             out["verdict"] = (
                 "Better" if high < 0 else "Worse" if low > 0 else "No clear change" if change else "Unchanged"
             )
@@ -244,9 +235,9 @@ def _score_row(row: dict[str, Any], comparison: Any | None, name: str) -> dict[s
     return out
 
 
-def _signed(value: float) -> str:
-    text = f"{value:+.4f}"
-    return text.replace("-", "−") if float(text) else text[1:]
+def _signed(value: float, write: Callable[[float], str] = "{:.4f}".format) -> str:
+    text = write(abs(value))
+    return text if not any(digit in text for digit in "123456789") else f"{'+' if value > 0 else '−'}{text}"
 
 
 def _metric_title(errors: Sequence[dict[str, Any]]) -> str:

@@ -46,8 +46,8 @@ CONVENTIONS = (
     "A calibrated model: labels are drawn from the forecasts themselves."
 )
 _JOINT = (
-    "One joint test for four kinds of gap: added up, too extreme, bent, and by group; with more than two classes, a part "
-    "of its 5% is kept for single classes. Each metric has a test of its own, so its p-value differs."
+    "One joint test for four kinds of gap: added up, too extreme, bent, and by group; with more than two classes, a "
+    "part of its 5% is kept for single classes. Each metric has a test of its own, so its p-value differs."
 )
 #: Parts of a column: its name, and evidence by value.
 Parts = Mapping[tuple[Any, ...], Any]

@@ -73,20 +73,16 @@ class Language:
     @property
     def above(self) -> tuple[str, str]:
         """The corner above the diagonal."""
-        return (
-            ("Understated", "happens more often than predicted")
-            if self.risk
-            else ("Too cautious", "right more often than claimed")
-        )
+        if self.risk:
+            return "Understated", "happens more often than predicted"
+        return "Too cautious", "right more often than claimed"
 
     @property
     def below(self) -> tuple[str, str]:
         """The corner below the diagonal."""
-        return (
-            ("Overstated", "happens less often than predicted")
-            if self.risk
-            else ("Too sure", "right less often than claimed")
-        )
+        if self.risk:
+            return "Overstated", "happens less often than predicted"
+        return "Too sure", "right less often than claimed"
 
     @property
     def claims(self) -> str:
@@ -163,40 +159,13 @@ def _decimals(value: float, digits: int) -> str:
 class ErrorBars(Language):
     """How the page speaks of intervals that are meant to contain a fraction of the outcomes."""
 
-    @property
-    def eyebrow(self) -> str:
-        """The topic of the diagram."""
-        return "Promise against outcome"
-
-    @property
-    def x_axis(self) -> str:
-        """What the model says."""
-        return "Outcomes meant to lie inside"
-
-    @property
-    def y_axis(self) -> str:
-        """What happened."""
-        return "Outcomes that lie inside"
-
-    @property
-    def above(self) -> tuple[str, str]:
-        """The corner above the diagonal."""
-        return "Too wide", "more inside than meant"
-
-    @property
-    def below(self) -> tuple[str, str]:
-        """The corner below the diagonal."""
-        return "Too narrow", "fewer inside than meant"
-
-    @property
-    def claims(self) -> str:
-        """The things that lie in the groups of the diagram."""
-        return "intervals"
-
-    @property
-    def diagonal(self) -> str:
-        """What holds on the diagonal."""
-        return "meant = inside"
+    eyebrow = "Promise against outcome"
+    x_axis = "Outcomes meant to lie inside"
+    y_axis = "Outcomes that lie inside"
+    above = ("Too wide", "more inside than meant")
+    below = ("Too narrow", "fewer inside than meant")
+    claims = "intervals"
+    diagonal = "meant = inside"
 
     def amount(self, value: float) -> str:
         """Return a gap as a phrase."""
