@@ -211,8 +211,12 @@ def test_weights_reach_the_last_step_of_a_pipeline_or_warn(rows):
         def predict_proba(self, X):
             return self.inner_.predict_proba(X)
 
-    with pytest.warns(WeightsWarning, match="Plain takes no weights"):
-        CalibratedClassifier(Plain(), method="temperature").fit(X, y, weights)
+    for routing in (False, True):
+        with (
+            sklearn.config_context(enable_metadata_routing=routing),
+            pytest.warns(WeightsWarning, match="Plain takes no weights"),
+        ):
+            CalibratedClassifier(Plain(), method="temperature").fit(X, y, weights)
 
 
 def test_metadata_are_routed(rows):

@@ -161,7 +161,7 @@ class VennAbers(Calibrator):
 
     @property
     def can_export(self) -> bool:
-        """Whether scores are compared as they come in: the log-odds of more than two logits differ in the last digit."""
+        """Whether scores are compared as they come in; log-odds of more than two logits differ in the last digit."""
         return self.space == "proba" or (self.n_classes_ == 2 and self.by_odds_)
 
     def _map(self, graph: Graph, x: Node) -> Node:
