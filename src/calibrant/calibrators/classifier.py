@@ -231,13 +231,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         known = self._known(model)
         usable = np.isin(codes, known)
         if not usable.any() or len(known) < 2:
-            raise input_error(
-                "cv",
-                _CALLER,
-                "leave two classes in every training fold, and rows of those classes held out",
-                "a fold without",
-                "use a stratified splitter with fewer folds",
-            )
+            rule = "leave two classes in every training fold, and rows of those classes held out"
+            raise input_error("cv", _CALLER, rule, "a fold without", "use a stratified splitter with fewer folds")
         unit = _unit(scores[usable], None if weights is None else weights[usable]) if space == "logit" else 1.0
         calibrator = self._calibrator(space)
         calibrator.fit(
@@ -256,13 +251,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
             return 5 if self._prefit else self.cv
         if not 2 <= self.cv <= len(codes):
-            raise input_error(
-                "cv",
-                _CALLER,
-                f"be between 2 and the number of rows, {len(codes)}; or a splitter",
-                repr(self.cv),
-                "use 5",
-            )
+            rule = f"be between 2 and the number of rows, {len(codes)}; or a splitter"
+            raise input_error("cv", _CALLER, rule, repr(self.cv), "use 5")
         smallest = int(np.bincount(codes)[np.unique(codes)].min())
         return min(self.cv, max(smallest, 2))
 
