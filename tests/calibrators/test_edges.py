@@ -159,12 +159,6 @@ def test_folds_too_small_to_calibrate_are_refused(rows, cv):
         CalibratedClassifier(GaussianNB(), method="temperature", cv=cv, ensemble=True).fit(X, y)
 
 
-def test_a_fold_of_one_class_is_refused():
-    X, y = np.random.default_rng(0).normal(size=(90, 2)), np.repeat([0, 1, 2], 30)
-    with pytest.raises(InputError, match="two trained classes"):
-        CalibratedClassifier(GaussianNB(), method="temperature", cv=KFold(3), ensemble=True).fit(X, y)
-
-
 @pytest.mark.parametrize("method", ["platt", "temperature", "isotonic", "vector"])
 def test_a_class_absent_from_a_training_fold_has_probability_0(method):
     rng = np.random.default_rng(0)

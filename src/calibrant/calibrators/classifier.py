@@ -27,6 +27,8 @@ from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator, UnfittedError
 from calibrant.errors import InputError, WeightsWarning, input_error
 
+#: Fewest rows a calibrator of one fold is fitted on.
+FEWEST_HELD = 3
 _CALLER = "CalibratedClassifier.fit"
 
 
@@ -268,13 +270,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 "use ensemble=False, or fewer folds",
             )
         name = type(splitter).__name__
-        if min(len(np.intersect1d(codes[held], codes[part])) for part, held in splits) < 2:
+        smallest = min(len(held) for _, held in splits)
+        if smallest < FEWEST_HELD:
             raise input_error(
                 "cv",
                 _CALLER,
-                "hold out rows of at least two trained classes in every fold when ensemble=True",
-                f"a fold of one class: {name} cross-validation does not allow all classes to be present in a fold",
-                "use ensemble=False, or a stratified splitter with fewer folds",
+                f"hold out at least {FEWEST_HELD} rows in every fold when ensemble=True",
+                f"{smallest}: {name} cross-validation does not allow all classes to be present in a fold",
+                "use ensemble=False, or a splitter with fewer folds",
             )
 
     # -- metadata -----------------------------------------------------------------------------
