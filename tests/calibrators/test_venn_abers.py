@@ -89,8 +89,8 @@ def test_the_exported_steps_are_the_same_curve_at_and_between_scores(space):
     cal = VennAbers(space=space).fit(s, rng.random(300) < s**2)
     query = np.concatenate([s, rng.uniform(-0.5 if space == "logit" else 0.0, 1.0, 200)])
     scores = np.stack([np.zeros(500) if space == "logit" else 1 - query, query], axis=1)
-    program = cal.program()
-    assert np.allclose(program.run(scores), cal.predict_proba(query), atol=1e-15)
+    program, (lower, upper) = cal.program(), cal.predict_interval(query)
+    assert np.allclose(program.run(scores)[:, 1], (upper / (1 - lower + upper))[:, 1], rtol=0, atol=1e-12)
     assert sum(array.size for step in program.steps for array in step.arrays) < 2 * len(cal.scores_[0])  # steps alone
 
 
