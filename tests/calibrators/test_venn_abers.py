@@ -80,3 +80,20 @@ def test_one_of_the_two_is_calibrated_over_calibration_sets():
     cell = np.digitize(p, [0.1, 0.25, 0.4, 0.6, 0.8])
     gap = [p[cell == c].mean() - y[cell == c].mean() for c in range(6)]
     assert np.abs(gap).max() < 0.035
+
+
+@pytest.mark.parametrize("space", ["proba", "logit"])
+def test_the_exported_steps_are_the_same_curve_at_and_between_scores(space):
+    rng = np.random.default_rng(4)
+    s = np.round(rng.uniform(size=300), 2)
+    cal = VennAbers(space=space).fit(s, rng.random(300) < s**2)
+    query = np.concatenate([s, rng.uniform(-0.5 if space == "logit" else 0.0, 1.0, 200)])
+    scores = np.stack([np.zeros(500) if space == "logit" else 1 - query, query], axis=1)
+    program, (lower, upper) = cal.program(), cal.predict_interval(query)
+    assert np.allclose(program.run(scores)[:, 1], (upper / (1 - lower + upper))[:, 1], rtol=0, atol=1e-12)
+    assert sum(array.size for step in program.steps for array in step.arrays) < 2 * len(cal.scores_[0])  # steps alone
+
+
+def test_many_logits_are_not_exported():
+    rng = np.random.default_rng(5)
+    assert not VennAbers(space="logit").fit(rng.normal(size=(60, 3)), rng.integers(3, size=60)).can_export

@@ -89,15 +89,15 @@ class AutoCalibrator(Calibrator):
     Notes
     -----
     Default field: identity, temperature, ensemble temperature, order-preserving, vector, beta, structured matrix,
-    multiclass isotonic, Platt and Venn–Abers with two classes, smoothed isotonic from 1,000 rows on and, up to 30 classes, Dirichlet
-    with a penalty worth 5 rows. The weights of the mixture minimize the score of out-of-fold forecasts [3]_ with a
-    pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15), identity (0.15) and
-    the rest, so that few rows do not choose at random. The mixture is then scored on rows that neither members nor
-    weights have seen. With e nats of log-likelihood over the uncalibrated forecast, a pseudo-Bayes factor [4]_, it gets
-    the weight 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For other scores, with gain
-    g and standard error s, the weight is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it from g = 4s on. Where
-    the input holds exact zeros, the input with its zeros lifted takes its place: by the likeliest uniform weight if one
-    of them was the truth, else by a weight that costs 0.02 nats over all rows.
+    multiclass isotonic, Platt and Venn–Abers with two classes, smoothed isotonic from 1,000 rows on and, up to 30
+    classes, Dirichlet with a penalty worth 5 rows. The weights of the mixture minimize the score of out-of-fold
+    forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15),
+    identity (0.15) and the rest, so that few rows do not choose at random. The mixture is then scored on rows that
+    neither members nor weights have seen. With e nats of log-likelihood over the uncalibrated forecast, a pseudo-Bayes
+    factor [4]_, it gets the weight 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For
+    other scores, with gain g and standard error s, the weight is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it
+    from g = 4s on. Where the input holds exact zeros, the input with its zeros lifted takes its place: by the likeliest
+    uniform weight if one of them was the truth, else by a weight that costs 0.02 nats over all rows.
     Without mixture the one-standard-error rule decides [2]_: the simplest method whose paired difference to the best
     is within noise. The floor under exact zeros is fitted once per fold and shared; where no zero came true it
     expects half an event, and it is at most one half.

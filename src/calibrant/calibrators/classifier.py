@@ -27,6 +27,8 @@ from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator, UnfittedError
 from calibrant.errors import InputError, WeightsWarning, input_error
 
+#: Fewest rows a calibrator of one fold is fitted on.
+FEWEST_HELD = 3
 _CALLER = "CalibratedClassifier.fit"
 
 
@@ -231,13 +233,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         known = self._known(model)
         usable = np.isin(codes, known)
         if not usable.any() or len(known) < 2:
-            raise input_error(
-                "cv",
-                _CALLER,
-                "leave two classes in every training fold, and rows of those classes held out",
-                "a fold without",
-                "use a stratified splitter with fewer folds",
-            )
+            rule = "leave two classes in every training fold, and rows of those classes held out"
+            raise input_error("cv", _CALLER, rule, "a fold without", "use a stratified splitter with fewer folds")
         unit = _unit(scores[usable], None if weights is None else weights[usable]) if space == "logit" else 1.0
         calibrator = self._calibrator(space)
         calibrator.fit(
@@ -256,13 +253,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
             return 5 if self._prefit else self.cv
         if not 2 <= self.cv <= len(codes):
-            raise input_error(
-                "cv",
-                _CALLER,
-                f"be between 2 and the number of rows, {len(codes)}; or a splitter",
-                repr(self.cv),
-                "use 5",
-            )
+            rule = f"be between 2 and the number of rows, {len(codes)}; or a splitter"
+            raise input_error("cv", _CALLER, rule, repr(self.cv), "use 5")
         smallest = int(np.bincount(codes)[np.unique(codes)].min())
         return min(self.cv, max(smallest, 2))
 
@@ -278,13 +270,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 "use ensemble=False, or fewer folds",
             )
         name = type(splitter).__name__
-        if min(len(np.intersect1d(codes[held], codes[part])) for part, held in splits) < 2:
+        smallest = min(len(held) for _, held in splits)
+        if smallest < FEWEST_HELD:
             raise input_error(
                 "cv",
                 _CALLER,
-                "hold out rows of at least two trained classes in every fold when ensemble=True",
-                f"a fold of one class: {name} cross-validation does not allow all classes to be present in a fold",
-                "use ensemble=False, or a stratified splitter with fewer folds",
+                f"hold out at least {FEWEST_HELD} rows in every fold when ensemble=True",
+                f"{smallest}: {name} cross-validation does not allow all classes to be present in a fold",
+                "use ensemble=False, or a splitter with fewer folds",
             )
 
     # -- metadata -----------------------------------------------------------------------------

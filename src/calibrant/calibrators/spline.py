@@ -138,22 +138,12 @@ class SplineCalibration(Calibrator):
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         kind, r = parse_target(self.target, "SplineCalibration.fit")
         if r >= scores.n_classes + (kind == "top"):
-            raise input_error(
-                "target",
-                "SplineCalibration.fit",
-                f"name a rank that {scores.n_classes} classes have",
-                repr(self.target),
-                "lower the number",
-            )
+            rule = f"name a rank that {scores.n_classes} classes have"
+            raise input_error("target", "SplineCalibration.fit", rule, repr(self.target), "lower the number")
         official = self.interpolation == "official"
         if official and not (weights == 1).all():
-            raise input_error(
-                "sample_weight",
-                "SplineCalibration.fit",
-                "be left out with interpolation='official'",
-                "weights",
-                "use interpolation='linear'",
-            )
+            rule, hint = "be left out with interpolation='official'", "use interpolation='linear'"
+            raise input_error("sample_weight", "SplineCalibration.fit", rule, "weights", hint)
 
         if not self._by_odds:
             scores = scores.as_view("proba")
@@ -192,13 +182,8 @@ class SplineCalibration(Calibrator):
         array = np.asarray(to_array(scores, "scores", caller), dtype=np.float64)
         width = len(self.thresholds_)
         if array.ndim != (1 if width == 1 else 2) or (width > 1 and array.shape[1] != width):
-            raise input_error(
-                "scores",
-                caller,
-                f"have shape (n, {width})" if width > 1 else "have shape (n,)",
-                f"shape {array.shape}",
-                "pass the score that the target names",
-            )
+            rule = f"have shape (n, {width})" if width > 1 else "have shape (n,)"
+            raise input_error("scores", caller, rule, f"shape {array.shape}", "pass the score that the target names")
         if not np.isfinite(array).all():
             raise input_error("scores", caller, "be finite", "nan or infinity", "drop or fix the row")
         if self._by_odds:
@@ -264,13 +249,8 @@ def parse_target(target: str, caller: str) -> tuple[str, int]:
     kind, _, number = str(target).partition("-")
     if kind in ("top", "within") and number.isdecimal() and int(number) >= 1:
         return kind if int(number) > 1 else "top", int(number)
-    raise input_error(
-        "target",
-        caller,
-        "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'",
-        repr(target),
-        "take 'top-1'",
-    )
+    rule = "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'"
+    raise input_error("target", caller, rule, repr(target), "take 'top-1'")
 
 
 def target_pairs(scores: Scores, codes: Ints, kind: str, r: int) -> list[tuple[Floats, Bools]]:

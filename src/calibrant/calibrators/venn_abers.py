@@ -8,10 +8,9 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
-from calibrant.calibrators._one_vs_rest import map_each
+from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._scores import Scores, View, check_scores
 from calibrant.core.links import sigmoid
-from calibrant.core.parallel import map_chunks
 from calibrant.core.pav import pool_ties
 from calibrant.core.programs import Graph, Node
 
@@ -138,7 +137,7 @@ class VennAbers(Calibrator):
             pieces = pool_ties(np.ascontiguousarray(p[:, k]), codes == k, weights)
             return np.asarray(pieces.first, dtype=np.float64), *venn_abers_curves(pieces.weight, pieces.hits)
 
-        fitted = list(map_chunks(one, [1] if self.n_classes_ == 2 else range(self.n_classes_)))
+        fitted = fit_each(self.n_classes_, one)
         self.scores_ = [score for score, _, _ in fitted]
         self.lower_ = [lower for _, lower, _ in fitted]
         self.upper_ = [upper for _, _, upper in fitted]
@@ -155,27 +154,23 @@ class VennAbers(Calibrator):
             lower[:, 0], upper[:, 0] = 1 - upper[:, 1], 1 - lower[:, 1]
         return lower, upper
 
-    def _predict(self, x: Floats) -> Floats:
-        lower, upper = self._interval(x)
-        return np.asarray(upper / (1 - lower + upper))  # [1] Sec. 4: the log-loss minimax of the pair
-
     @property
     def can_export(self) -> bool:
-        """Whether scores are compared as they come in: the log-odds of more than two logits differ in the last digit."""
-        return self.space == "proba" or (self.n_classes_ == 2 and self.by_odds_)
+        """Whether scores are compared as they come in; log-odds of more than two logits differ in the last digit."""
+        return self.space == "proba" or self.n_classes_ == 2
 
     def _map(self, graph: Graph, x: Node) -> Node:
         def curves(column: Node, *tables: Any) -> Node:
             low, below, high, above = tables
             lower = graph.lookup(below, graph.search(column, low, side="right"))
             upper = graph.lookup(above, graph.search(column, high, side="left"))
-            return upper / (1.0 - lower + upper)
+            return upper / (1.0 - lower + upper)  # [1] Sec. 4: the log-loss minimax of the pair
 
         steps = [
             (*_steps(score, lower), *_steps(score, upper))
             for score, lower, upper in zip(self.scores_, self.lower_, self.upper_, strict=True)
         ]
-        return map_each(graph, x, curves, *([step[i] for step in steps] for i in range(4)))
+        return map_each(graph, self._ranked(graph, x), curves, *([step[i] for step in steps] for i in range(4)))
 
     def predict_interval(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return p₀ and p₁ of every class, each of shape (n, K), before any normalization.
