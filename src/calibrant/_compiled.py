@@ -325,7 +325,7 @@ def label_pass(block: Any, uniform: Any, out: Any) -> None:
             out[r, i] = place
 
 
-def cell_pass(block: Any, labels: Any, m: int, out: Any) -> None:
+def drawn_pass(block: Any, labels: Any, m: int, out: Any) -> None:
     """Count drawn labels by class and equal-width bin of the score of that class, `out` of shape (size, K·m)."""
     for i in range(len(block)):
         for r in range(len(labels)):
@@ -437,7 +437,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
     "label_pass": ([void(b, _F8, int64[:, :]) for b in (_F4, _F8)], set()),
-    "cell_pass": ([void(b, int64[:, :], int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "drawn_pass": ([void(b, int64[:, :], int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
     "between_pass": (
         [void(_read(v), _VECTOR, _VECTOR, _read(int32), int64, int64, float64[:, ::1]) for v in (float32, float64)],
         set(),

@@ -80,7 +80,7 @@ def test_the_kernels_are_used(monkeypatch, rows):
     run_test(y[:900], p[:900], method="resampling", metric="sce", n_resamples=50, rng=0)
     VectorScaling().fit(p[:900], y[:900])
     IsotonicMulticlass().fit(*wide_rows())
-    assert {"search_pass", "vector_pass", "label_pass", "cell_pass", "between_pass", "hash_pass"} <= set(asked)
+    assert {"search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(asked)
     assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
     assert all(real(name) is not None for name in asked)
 

@@ -162,7 +162,7 @@ class BenchReport:
 
     def times(self) -> list[tuple[str, ...]]:
         """Return one row per entrant: race, entrant, median, best, median against ours, processor time, memory."""
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for _, outcome in self.outcomes:
             ours = outcome.ours
             most = max((timing.rounds for timing in outcome.timings), default=0)

@@ -523,7 +523,7 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Fl
     The bin of every score is kept, but of equal widths in a large matrix: there the drawn class alone is looked up.
     """
     k = forecast.n_classes
-    kernel = fast.kernel("cell_pass", 10 * forecast.n) if kind == "width" else None
+    kernel = fast.kernel("drawn_pass", 10 * forecast.n) if kind == "width" else None
     wide = kind == "width" and forecast.n * k > KEPT_CELLS
     index = None if wide or kernel is not None else class_cells(forecast, m, kind)
     each = np.arange(forecast.n)

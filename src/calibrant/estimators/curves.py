@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class KDE(Estimator):
         return kde_curves(score, w, w * pairs.outcome, self.bandwidth, self.grid, n).integrate(norm)
 
 
-def check_decay(decay: float, caller: str) -> None:
+def check_decay(decay: Any, caller: str) -> None:
     """Refuse a decay that is no number strictly between 0 and 1.
 
     Examples
