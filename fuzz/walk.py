@@ -39,7 +39,6 @@ EXCLUDED = {
     "studies.run_study": "takes a function of the caller",
     "studies.adversarial": "simulates for seconds and takes no rows",
     "studies.coverage": "simulates for seconds and takes no rows",
-    "studies.findings": "simulates for seconds and takes no rows",
     "testing.check_calibrator": "a suite of tests that takes seconds",
     "testing.check_engine": "a suite of tests that takes a function of the caller",
     "testing.check_loss": "a suite of tests that takes a function of the caller",

@@ -89,7 +89,7 @@ def test_the_report_recommends_nothing_beside_a_calibrated_model():
     rng = np.random.default_rng(0)
     p = rng.dirichlet([0.3, 0.3, 0.3], 20_000)
     y = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
-    verdict = calibrant.evaluate(y, p, n_resamples=20).verdict
+    verdict = calibrant.evaluate(y, p, n_resamples=60).verdict
     assert verdict.next_step == "use"
     some = {
         "crossfitted": True,
@@ -100,7 +100,7 @@ def test_the_report_recommends_nothing_beside_a_calibrated_model():
     told = without_contradiction(some, verdict)
     assert told["command"] is None
     assert "Recommended" not in told["sentence"]
-    page = calibrant.report(y, p, n_resamples=20)
+    page = calibrant.report(y, p, n_resamples=60)
     assert "Recommended" not in page.html
 
 

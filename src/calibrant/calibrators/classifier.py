@@ -27,7 +27,7 @@ from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator, UnfittedError
 from calibrant.errors import InputError, WeightsWarning, input_error
 
-#: Fewest rows a calibrator of one fold is fitted on.
+#: Fewest rows a calibrator of one fold is fitted on, unless they are of two classes.
 FEWEST_HELD = 3
 _CALLER = "CalibratedClassifier.fit"
 
@@ -270,13 +270,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 "use ensemble=False, or fewer folds",
             )
         name = type(splitter).__name__
-        smallest = min(len(held) for _, held in splits)
-        if smallest < FEWEST_HELD:
+        held = [codes[part] for _, part in splits if len(part) < FEWEST_HELD]
+        if any(len(np.unique(part)) < 2 for part in held):
             raise input_error(
                 "cv",
                 _CALLER,
-                f"hold out at least {FEWEST_HELD} rows in every fold when ensemble=True",
-                f"{smallest}: {name} cross-validation does not allow all classes to be present in a fold",
+                f"hold out at least {FEWEST_HELD} rows, or two of different classes, in every fold when ensemble=True",
+                f"{min(map(len, held))}: {name} cross-validation does not allow all classes to be present in a fold",
                 "use ensemble=False, or a splitter with fewer folds",
             )
 

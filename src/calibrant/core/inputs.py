@@ -467,6 +467,8 @@ def check_words(value: Iterable[str] | str, argument: str, caller: str, least: i
 
 def check_n_bins(n_bins: int, caller: str, argument: str = "n_bins") -> int:
     """Return a positive whole number of bins."""
+    if type(n_bins) is int and 1 <= n_bins <= MOST_BINS:
+        return n_bins
     return check_count(n_bins, argument, caller, 1, "15", MOST_BINS)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 from calibrant.core.options import check_path
 from calibrant.errors import FileError, require
 
-__all__ = ["table_files"]
+__all__ = ["local_path", "table_files"]
 
 
 def table_files(source: str | Path) -> tuple[list[str], str] | None:
@@ -39,7 +39,7 @@ def _delta(path: Path) -> tuple[list[str], str]:
             f"{path} is a Delta table with renamed columns (columnMapping)",
             hint="pass a frame of an engine that reads them",
         )
-    files = sorted(_local(name) for name in table.file_uris())
+    files = sorted(local_path(name) for name in table.file_uris())
     if not files:
         raise FileError(f"{path} is a Delta table without rows", hint="check the table")
     return files, "parquet"
@@ -56,7 +56,7 @@ def _iceberg(path: Path) -> tuple[list[str], str]:
     formats = {str(getattr(task.file.file_format, "value", task.file.file_format)).upper() for task in tasks}
     if formats - {"PARQUET"}:
         raise FileError(f"{path} is an Iceberg table of {', '.join(sorted(formats))}", hint="write it as Parquet")
-    files = sorted(_local(task.file.file_path) for task in tasks)
+    files = sorted(local_path(task.file.file_path) for task in tasks)
     if not files:
         raise FileError(f"{path} is an Iceberg table without rows", hint="check the table")
     return files, "parquet"
@@ -78,7 +78,7 @@ def _latest(path: Path) -> Path:
     return max(folder.glob("*.metadata.json"), key=lambda file: (number(file.name), file.stat().st_mtime))
 
 
-def _local(uri: str) -> str:
+def local_path(uri: str) -> str:
     """Return a local path from a path or a ``file:`` address."""
     parsed = urlparse(uri)
     return unquote(parsed.path) if parsed.scheme == "file" else uri

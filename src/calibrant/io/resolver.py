@@ -16,10 +16,12 @@ from calibrant.io.labels import two_labels
 from calibrant.io.layout import Columns, Field, Layout, listed, say, table_fields
 from calibrant.io.lookup import NUMBERS, Values, refused
 
-__all__ = ["find_columns", "refuse_wide", "resolve"]
+__all__ = ["NO_MEANS", "find_columns", "refuse_wide", "resolve"]
 
 #: Above this many wide columns expressions outgrow the engines; a list column goes by batches.
 MOST_COLUMNS = 64
+#: The rule that forecasts of means break on an engine.
+NO_MEANS = "hold class probabilities: cells know no means and variances"
 #: Columns in class order, what they hold, names of the classes.
 Scores = tuple[tuple[str, ...], Space, tuple[Any, ...] | None]
 
@@ -57,7 +59,7 @@ def find_columns(
         raise input_error(
             "frame",
             "evaluate",
-            "hold class probabilities: cells know no means and variances",
+            NO_MEANS,
             f"{found.scores[0]} and {found.variance}",
             "read one file in memory, or name the probabilities with {proba}",
         )

@@ -91,7 +91,7 @@ def plot_ks(
     >>> from calibrant.plots.displays import pyplot
     >>> display = plot_ks([0, 1, 1, 0], [0.1, 0.8, 0.9, 0.2])
     >>> round(display.ks, 3)
-    0.15
+    0.075
     >>> pyplot().close("all")
     """
     forecast = to_forecast(y_true, y_proba, "plot_ks", sample_weight=sample_weight, classes=classes, space=space)

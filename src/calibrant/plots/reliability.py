@@ -280,7 +280,7 @@ def plot_reliability(
     >>> from calibrant.plots.displays import pyplot
     >>> display = plot_reliability([0, 1, 1, 0], [0.1, 0.8, 0.9, 0.2], n_bins=2, n_resamples=0)
     >>> display.x.round(2), display.y
-    (array([0.85]), array([1.]))
+    (array([0.15, 0.85]), array([0., 1.]))
     >>> pyplot().close("all")
     """
     check_options(plot_reliability, locals())

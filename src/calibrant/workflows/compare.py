@@ -18,6 +18,7 @@ from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.comparison import Comparison, compare_evidence
 from calibrant.io.paths import TABLES, file_format, is_many, is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
+from calibrant.io.resolver import NO_MEANS
 from calibrant.summary.files import summary_files
 from calibrant.workflows.file_pairs import check_files, open_all_rows
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
@@ -294,7 +295,7 @@ def _compare_cells(
     try:
         done, share = opened(first, how, one)
     except InputError as error:
-        if error.argument == "frame" and "means" in str(error):
+        if error.rule == NO_MEANS:
             raise left_out(asked, "compare", "for means and variances: cells know none", given) from None
         raise
     done = replace(done, skipped=tuple(skipped))

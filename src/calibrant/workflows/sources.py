@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from calibrant.core.tables import COARSE, FINE
 from calibrant.core.weights import WeightKind
 from calibrant.engines.registry import get_engine
 from calibrant.engines.scans import read_scan
+from calibrant.engines.tables import local_path
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.slices import split, split_column
 from calibrant.io.labels import two_labels
@@ -312,7 +312,7 @@ def _by_file(found: Any, place: int, files: Sequence[str]) -> Any:
     known = {str(Path(name).absolute()): name for name in files}
     parts = {}
     for key, part in found.parts.items():
-        path = unquote(key[place].removeprefix("file://")) if key[place].startswith("file:") else key[place]
+        path = local_path(key[place])
         name = known.get(str(Path(path).absolute()), path)
         parts[(*key[:place], name, *key[place + 1 :])] = part
     return replace(found, parts=parts)
