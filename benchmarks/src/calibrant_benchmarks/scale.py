@@ -439,13 +439,15 @@ def _goals(best: dict[tuple[str, int], ScaleRun], rows: int) -> tuple[dict[str, 
 
 def _peak_mb() -> float:
     """Peak resident memory of this process and its children, such as Spark's; 0 where the system does not tell."""
-    if find_spec("resource") is None:
-        return 0.0
-    import resource
+    own = Path("/proc/self")
+    if not own.exists():  # elsewhere this may be the peak of the process that started this one
+        if find_spec("resource") is None:
+            return 0.0
+        import resource
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-    lines = (line for child in _children() for line in (child / "status").read_text().splitlines())
-    return peak + sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    lines = (line for place in (own, *_children()) for line in (place / "status").read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def _cpu_seconds() -> float:
