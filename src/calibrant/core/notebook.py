@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TypeAlias
 
 __all__ = ["OPTION", "notebook_html", "text_html"]
 
+#: The texts of one row of a table.
+Row: TypeAlias = Sequence[str]
 #: An option of a command, which must not be broken after its hyphens when a line ends.
 OPTION = re.compile(r"(?<!\S)--?[a-z][\w-]*")
 #: Inline, because a notebook keeps no stylesheet; sizes and lines are the report's, colors are inherited, so that dark
@@ -28,14 +31,9 @@ _TEXT = "font:14px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;whit
 
 
 def notebook_html(
-    headline: str,
-    verdict: str,
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    title: str = "",
-    notes: Iterable[str] = (),
+    headline: str, verdict: str, heads: Row, rows: Iterable[Row], title: str = "", notes: Row = ()
 ) -> str:
-    """Return headline, verdict, table and the lines under it as HTML; everything is escaped.
+    """Return first line, verdict, table and the lines under it as HTML; everything is escaped.
 
     A verdict with fields of its own shows its few words large, its sentence, and what to do; else `title` is large.
 
@@ -45,7 +43,7 @@ def notebook_html(
     True
     """
 
-    def line(cells: Sequence[str], tag: str, style: str) -> str:
+    def line(cells: Row, tag: str, style: str) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         return "<tr>" + "".join(f'<{tag}{scope} style="{style}">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"
 
@@ -58,7 +56,7 @@ def notebook_html(
     todo = f"What to do: {advice}." if advice else ""
     table = f'<table style="{_TABLE}"><thead>{line(heads, "th", _HEAD)}</thead><tbody>{body}</tbody></table>'
     return (
-        f'<div style="{_quoted(_BOX)}">{part(_DATA, headline)}{part(_TITLE, words)}{part(_VERDICT, str(verdict))}'
+        f'<div style="{_quoted(_BOX)}">{part(_DATA, head)}{part(_TITLE, words)}{part(_VERDICT, str(verdict))}'
         f"{part(_TODO, todo)}{table if heads else ''}{''.join(part(_NOTE, note) for note in notes)}</div>"
     )
 

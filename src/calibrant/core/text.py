@@ -91,10 +91,7 @@ def points(value: float) -> str:
 
 
 def pvalue(value: float | None, draws: int | None = None) -> str:
-    """Return a p-value as a table shows it: ``0.012``, ``< 0.001`` or a dash.
-
-    `draws` is the number of draws none of which reached what was observed: the p-value is then a bound, and few draws
-    are named.
+    """Return a p-value as a table shows it; a bound where it is small or none of the `draws` reached the value.
 
     Examples
     --------

@@ -120,8 +120,7 @@ class Evaluation(Record):
         names = ", ".join(result.name for result in self.results[:8])
         return f"Evaluation(n={self.n:,}, {self.verdict.status!r}, metrics: {names})"
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
 
 def metric_dict(result: Result) -> dict[str, Any]:

@@ -176,8 +176,7 @@ class FileEvaluation:
             body += notebook_html("", "", heads, rows)
         return body
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
 
 def split(evidence: Evidence, columns: Mapping[str, Any]) -> dict[tuple[Any, ...], Evidence]:

@@ -109,21 +109,19 @@ def _page(
         if report.alarm
         else f"In {count(report.days)} days its claims have not left what happens by more than chance allows. {kept}"
     )
-    todo = (
-        (
-            "Recalibrate, then restart",
-            "Fit a new calibrator on recent labeled rows; start the monitor again with --restart.",
-        )
-        if report.alarm
-        else ("Keep monitoring", "Add the next day: calibrant monitor STORE FILE.")
-    )
+    todo = ("Keep monitoring", "Add the next day: calibrant monitor STORE FILE.")
+    if report.alarm:
+        line = "Fit a new calibrator on recent labeled rows; start the monitor again with --restart."
+        todo = ("Recalibrate, then restart", line)
     seen = f"{count(total)} predictions in all; the latest day is {report.name}."
     odds, line = _evidence(report.log_evalue), f"Alarm at {_evidence(report.log_threshold)} to 1."
     tiles = [
         tile("Days monitored", [count(report.days)], "", seen, plain=True),
         tile("Evidence against calibration", [odds], "to 1", line),
     ]
+    moved = ""
     if known:
+        moved = language.amount(latest["said"] - latest["seen"])
         low, high = (latest["said"] - float(end) for end in wilson(latest["seen"], latest["n"], 0.95)[::-1])
         ends = f"Between {language.signed(low)} and {language.signed(high)} points (95% interval)"
         gap = language.signed(latest["said"] - latest["seen"])
@@ -135,12 +133,8 @@ def _page(
         rate, unit = "1", f"in {count(report.run_length)} days"
         foot = "On average at most, however often one looks."
     tiles.append(tile("False alarms", [rate], unit, foot, plain=True))
-    links = [
-        ("diagram", "Evidence"),
-        *([("errors", "Claims")] if drawn else []),
-        ("days", "Days"),
-        ("read", "How to read"),
-    ]
+    links = [("diagram", "Evidence"), *[("errors", "Claims")] * drawn, ("days", "Days"), ("read", "How to read")]
+    columns = (*_COLUMNS, *("predicted", "observed") * language.risk)
     above = sum(float(day["log_evalue"]) >= report.log_threshold for day in report.history)
     alarms = f"{count(above)} of {count(report.days)} days" if above else "No day"
     return {
@@ -168,11 +162,7 @@ def _page(
             "the model is calibrated, and it grows when outcomes contradict the claims. Above the line: alarm.",
         },
         "errors": {
-            "title": language.amount(latest["said"] - latest["seen"])
-            .replace("Claims", "The model now claims")
-            .replace("Predicts", "The score now predicts")
-            if known
-            else "",
+            "title": moved.replace("Claims", "The model now claims").replace("Predicts", "The score now predicts"),
             "sub": f"{language.x_axis}, and {first_lower(language.y_axis)} with its 95% interval, averaged day by day.",
             "digits": language.decimals,
             **dict(zip(("said", "seen"), _HEADS[language.risk], strict=True)),
@@ -183,7 +173,7 @@ def _page(
             if report.days > _SHOWN
             else "",
         },
-        "download": Download.of("days", _COLUMNS, [[day.get(name) for name in _COLUMNS] for day in report.history]),
+        "download": Download.of("days", columns, [[day.get(name) for name in columns] for day in report.history]),
         "read": monitor_glossary(risk=language.risk),
         "provenance": provenance(
             method,
@@ -297,11 +287,5 @@ def _error_chart(days: Sequence[dict[str, Any]], heads: tuple[str, str], *, narr
         reach = [days[i][key] if key == "said" else ends[i][up] for i in near]  # clear of line and whiskers
         y = axes.y(max(reach) if up else min(reach))
         parts.append(text(words, right, y - 10 if up else y + 20, class_=class_, text_anchor="end"))
-    return drawing(
-        width,
-        height,
-        "Claim against outcome",
-        "Average claim dashed, outcome solid with 95% intervals, by day.",
-        parts,
-        narrow=narrow,
-    )
+    desc = "Average claim dashed, outcome solid with 95% intervals, by day."
+    return drawing(width, height, "Claim against outcome", desc, parts, narrow=narrow)

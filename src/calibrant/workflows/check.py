@@ -17,7 +17,7 @@ from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_path, listed
 from calibrant.core.pipes import read_bytes
 from calibrant.core.results import Record
-from calibrant.core.text import DASH, count, percent, significant, table
+from calibrant.core.text import DASH, count, first_upper, percent, significant, table
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.corrections import holm_known
 from calibrant.inference.facts import JUDGED
@@ -250,8 +250,7 @@ class Gate(Record):
 
     def _repr_html_(self) -> str:
         head, (heads, *rows), tail = self._shown()
-        title = "All limits kept" if self.passed else f"{sum(not line.passed for line in self.lines)} limits broken"
-        return notebook_html(head, "", heads, rows, title=title.replace("1 limits", "1 limit"), notes=tail)
+        return notebook_html(head, "", heads, rows, first_upper(head.rpartition(" · ")[2]), tail)
 
     def __str__(self) -> str:
         head, rows, tail = self._shown()
