@@ -30,9 +30,7 @@ _NOTE = "margin:8px 0 0;font-size:14px;max-width:76ch"
 _TEXT = "font:14px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre-wrap;margin:0"
 
 
-def notebook_html(
-    headline: str, verdict: str, heads: Row, rows: Iterable[Row], title: str = "", notes: Row = ()
-) -> str:
+def notebook_html(head: str, verdict: str, heads: Row, rows: Iterable[Row], title: str = "", notes: Row = ()) -> str:
     """Return first line, verdict, table and the lines under it as HTML; everything is escaped.
 
     A verdict with fields of its own shows its few words large, its sentence, and what to do; else `title` is large.
