@@ -310,7 +310,7 @@ def _facts(
     kept = [m for m in CHART if not (summary.pairs and m in ("nll", "brier"))]
     values = {m: summary.measure(m) for m in kept}
     event = {}
-    if not isinstance(store_view(settings, summary), TopLabel):  # of two classes the bets are on the event
+    if not store_view(settings, summary).top_label_only:  # of two classes the bets are on the event
         event = {"event": str((summary.classes or (0, 1))[1])}
         values |= {"predicted": float(table.ws.sum() / table.total), "observed": float(table.wt.sum() / table.total)}
     return {
