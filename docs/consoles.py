@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Guides whose every block can run anywhere, offline and in seconds.
 GUIDE = (
     *("start", "metrics", "inference", "calibrators", "regression"),
-    *("one-file", "scikit-learn", "pytorch", "risk", "language-model", "how-to", "migrate"),
+    *("one-file", "scikit-learn", "pytorch", "risk", "language-model", "how-to", "migrate", "faq"),
 )
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / "guide" / f"{name}.md" for name in GUIDE))
 REGENERATE = "python docs/consoles.py"

@@ -12,7 +12,7 @@ PAGES = [
     "README.md",
     *(f"docs/guide/{name}.md" for name in ("start", "metrics", "inference", "calibrators", "regression")),
     *(f"docs/guide/{name}.md" for name in ("one-file", "scikit-learn", "pytorch", "risk")),
-    *(f"docs/guide/{name}.md" for name in ("language-model", "how-to", "migrate")),
+    *(f"docs/guide/{name}.md" for name in ("language-model", "how-to", "migrate", "faq")),
 ]
 WRITTEN = [
     "README.md",

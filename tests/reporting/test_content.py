@@ -24,6 +24,7 @@ from calibrant.reporting.downloads import Download
 from calibrant.reporting.funnel import funnel
 from calibrant.reporting.gaps import class_sums
 from calibrant.reporting.labels import Board, Box
+from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.steps import FEWEST, Group, group_edges, groups_of
 from calibrant.reporting.tracks import scale_of
 from calibrant.reporting.words import Language, share
@@ -155,6 +156,33 @@ def test_headline_of_two_states_has_at_most_five_words(before: Any, after: Any, 
     text = words.headline(state(*before), state(*after), Language())
     assert text == word
     assert len(text.split()) <= 5
+
+
+@pytest.mark.parametrize(
+    ("ks", "found", "word"),
+    [
+        (0.001, False, "Intervals too wide, now repaired"),
+        (0.01, True, "Intervals too wide, mostly repaired"),
+        (0.05, True, "Intervals too wide, not repaired"),
+    ],
+)
+def test_headline_of_error_bars_has_its_subject(ks: float, found: bool, word: str) -> None:
+    def state(ks: float, found: bool) -> Any:
+        verdict = SimpleNamespace(status="", direction="under", found=found, headline="Error bars too wide")
+        return SimpleNamespace(verdict=verdict, facts=SimpleNamespace(ks=ks), results=())
+
+    assert words.headline(state(0.05, True), state(ks, found), words.ErrorBars()) == word
+
+
+def test_the_page_says_which_test_decides_where_verdict_and_metrics_differ() -> None:
+    def section(found: bool) -> dict[str, Any]:
+        y, p = rows(1200, 3.0)
+        evaluation = calibrant.evaluate(y, p, n_resamples=60, rng=0)
+        verdict = SimpleNamespace(found=found)
+        return metric_section({"before": replace(evaluation, verdict=verdict)}, None, 0.95)
+
+    assert section(found=True)["sub"].endswith("not with zero.")
+    assert section(found=False)["sub"].endswith("the verdict at the top rests on one joint test.")
 
 
 def test_real_reports_have_short_headlines() -> None:

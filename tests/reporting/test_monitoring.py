@@ -29,6 +29,29 @@ def test_page_shows_every_day_and_the_alarm(tmp_path):
     assert page.html.count("<script") == 1
 
 
+def test_page_of_two_classes_speaks_of_the_event(tmp_path):
+    for i in range(2):
+        report = monitor(tmp_path / "store", day(0.1, i), name=f"day-{i}", rng=0)
+    last = report.history[-1]
+    page = report_monitor(report)
+    assert report.event == "1"
+    said = f"the score predicts class 1 in {last['predicted']:.1%} of cases; it happens in {last['observed']:.1%}"
+    assert said in page.summary["page"]["lead"]
+    assert last["predicted"] - last["observed"] > 0.06
+    assert 'data-l="Happens"' in page.html
+    assert "to be right" not in page.html
+    assert "Right" not in page.summary["errors"][0]
+
+
+def test_page_of_more_classes_speaks_of_what_was_right(tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 600)
+    rows = Summary(n_classes=3).update((p.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1), p)
+    report = monitor(tmp_path / "store", rows, name="monday", rng=0)
+    assert report.event is None
+    assert "claims to be right" in report_monitor(report).summary["page"]["lead"]
+
+
 def test_command_writes_it(tmp_path):
     rng = np.random.default_rng(0)
     p = rng.uniform(0.5, 1, 500)

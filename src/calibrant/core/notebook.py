@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TypeAlias
 
-__all__ = ["notebook_html", "text_html"]
+__all__ = ["OPTION", "notebook_html", "text_html"]
 
+#: The texts of one row of a table.
+Row: TypeAlias = Sequence[str]
+#: An option of a command, which must not be broken after its hyphens when a line ends.
+OPTION = re.compile(r"(?<!\S)--?[a-z][\w-]*")
 #: Inline, because a notebook keeps no stylesheet; sizes and lines are the report's, colors are inherited, so that dark
 #: themes work.
 _FONT = 'font-family:-apple-system,BlinkMacSystemFont,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif'
@@ -20,13 +26,14 @@ _HEAD = (
     "text-align:left;padding:8px 16px 8px 0;border-bottom:1px solid #7a8494;font-size:14px;font-weight:600;opacity:.75"
 )
 _CELL = "text-align:left;padding:8px 16px 8px 0;border-bottom:1px solid #7a849455"
+_NOTE = "margin:8px 0 0;font-size:14px;max-width:76ch"
 _TEXT = "font:14px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre-wrap;margin:0"
 
 
-def notebook_html(headline: str, verdict: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return headline, verdict and table as HTML; everything is escaped.
+def notebook_html(head: str, verdict: str, heads: Row, rows: Iterable[Row], title: str = "", notes: Row = ()) -> str:
+    """Return first line, verdict, table and the lines under it as HTML; everything is escaped.
 
-    A verdict with fields of its own shows its few words large, its sentence, and what to do.
+    A verdict with fields of its own shows its few words large, its sentence, and what to do; else `title` is large.
 
     Examples
     --------
@@ -34,20 +41,21 @@ def notebook_html(headline: str, verdict: str, heads: Sequence[str], rows: Itera
     True
     """
 
-    def line(cells: Sequence[str], tag: str, style: str) -> str:
+    def line(cells: Row, tag: str, style: str) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         return "<tr>" + "".join(f'<{tag}{scope} style="{style}">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"
 
     def part(style: str, text: str) -> str:
-        return f'<p style="{_quoted(style)}">{escape(text)}</p>' if text else ""
+        whole = OPTION.sub(r'<span style="white-space:nowrap">\g<0></span>', escape(text))
+        return f'<p style="{_quoted(style)}">{whole}</p>' if text else ""
 
     body = "".join(line(row, "td", _CELL) for row in rows)
-    words, advice = getattr(verdict, "headline", ""), getattr(verdict, "advice", "")
+    words, advice = getattr(verdict, "headline", title), getattr(verdict, "advice", "")
     todo = f"What to do: {advice}." if advice else ""
     table = f'<table style="{_TABLE}"><thead>{line(heads, "th", _HEAD)}</thead><tbody>{body}</tbody></table>'
     return (
-        f'<div style="{_quoted(_BOX)}">{part(_DATA, headline)}{part(_TITLE, words)}{part(_VERDICT, str(verdict))}'
-        f"{part(_TODO, todo)}{table if heads else ''}</div>"
+        f'<div style="{_quoted(_BOX)}">{part(_DATA, head)}{part(_TITLE, words)}{part(_VERDICT, str(verdict))}'
+        f"{part(_TODO, todo)}{table if heads else ''}{''.join(part(_NOTE, note) for note in notes)}</div>"
     )
 
 

@@ -83,8 +83,8 @@ class Result(Record):
 
     Examples
     --------
-    >>> print(Result("ece", 0.0475, 0.0052, 0.0006, 0.001, None, "top-label error", "lower"))
-    ece 0.0475 (if calibrated 0.0052 ± 0.0006, p = 0.001); lower bound of: top-label error
+    >>> print(Result("ece", 0.0475, 0.0052, 0.0006, 0.003, None, "top-label error", "lower"))
+    ece 0.0475 (if calibrated 0.0052 ± 0.0006, p = 0.003); lower bound of: top-label error
     """
 
     name: str
@@ -95,6 +95,8 @@ class Result(Record):
     interval: Interval | None = None
     estimates: str | None = None
     bound: str | None = None
+    #: Number of draws, where none of them reached the value: the p-value is then a bound.
+    draws: int | None = None
 
     def __str__(self) -> str:
         text = f"{self.name} {significant(self.value)}"
@@ -102,7 +104,7 @@ class Result(Record):
             text += f" [{significant(self.interval.low)}, {significant(self.interval.high)}]"
         if self.null_mean is not None:
             null = f"if calibrated {significant(self.null_mean)} ± {significant(self.null_std)}"
-            text += f" ({null}, {pvalue_phrase(self.pvalue)})"
+            text += f" ({null}, {pvalue_phrase(self.pvalue, self.draws)})"
         if self.estimates is not None:
             prefix = f"{self.bound} bound of: " if self.bound in ("lower", "upper") else ""
             text += f"; {prefix}{self.estimates}"

@@ -90,14 +90,23 @@ def points(value: float) -> str:
     return f"{size:.0f}" if size >= 9.95 else f"{size:.1f}"
 
 
-def pvalue(value: float | None) -> str:
-    """Return a p-value as a table shows it: ``0.012``, ``< 0.001`` or a dash."""
+def pvalue(value: float | None, draws: int | None = None) -> str:
+    """Return a p-value as a table shows it; a bound where it is small or none of the `draws` reached the value.
+
+    Examples
+    --------
+    >>> pvalue(0.0123), pvalue(0.0001), pvalue(0.0014), pvalue(1 / 41, 40), pvalue(1 / 1001, 1000)
+    ('0.012', '< 0.001', '< 0.002', '< 0.025 (40 draws)', '< 0.001')
+    """
     if value is None:
         return DASH
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if draws is None and not value < 0.002:
+        return f"{value:.3f}"
+    few = f" ({count(draws)} draws)" if draws is not None and value >= 0.002 else ""
+    return f"< {(math.floor(1000 * value) + 1) / 1000:.3f}{few}"
 
 
-def pvalue_phrase(value: float | None) -> str:
+def pvalue_phrase(value: float | None, draws: int | None = None) -> str:
     """Return a p-value as a sentence needs it: ``p = 0.012`` or ``p < 0.001``.
 
     Examples
@@ -105,9 +114,8 @@ def pvalue_phrase(value: float | None) -> str:
     >>> pvalue_phrase(0.0123), pvalue_phrase(0.0001), pvalue_phrase(None)
     ('p = 0.012', 'p < 0.001', 'p –')
     """
-    if value is None:
-        return f"p {DASH}"
-    return f"p {pvalue(value)}" if value < 0.001 else f"p = {pvalue(value)}"
+    text = pvalue(value, draws)
+    return f"p {text}" if text.startswith(("<", DASH)) else f"p = {text}"
 
 
 def plus_minus(mean: float | None, std: float | None, *, as_percent: bool) -> str:

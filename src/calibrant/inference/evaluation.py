@@ -120,8 +120,7 @@ class Evaluation(Record):
         names = ", ".join(result.name for result in self.results[:8])
         return f"Evaluation(n={self.n:,}, {self.verdict.status!r}, metrics: {names})"
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
 
 def metric_dict(result: Result) -> dict[str, Any]:
@@ -392,9 +391,11 @@ def evaluate_forecast(evidence: Evidence, *, measures: Iterable[str] | str | Non
 
 
 def _result(name: str, metric: Metric, value: float, null: NullDistribution | None, interval: Any) -> Result:
-    mean = std = pvalue = None
+    mean = std = pvalue = draws = None
     if null is not None:
         pvalue = null.pvalue(value, two_sided=bool(metric.two_sided))
+        drawn = len(getattr(null, "values", ()))
+        draws = drawn if pvalue * (drawn + 1) < 1.5 * (1 + bool(metric.two_sided)) and drawn else None
         if math.isfinite(null.mean):
             mean, std = null.mean, null.std
-    return Result(name, value, mean, std, pvalue, interval, metric.estimates, metric.bound)
+    return Result(name, value, mean, std, pvalue, interval, metric.estimates, metric.bound, draws)

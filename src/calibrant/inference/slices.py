@@ -6,7 +6,6 @@ for the same seed. `correct` is the only place where p-values of slices are corr
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,11 +16,12 @@ from calibrant._typing import RNG, Array, Ints
 from calibrant.core.cells import evened
 from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
 from calibrant.core.inputs import to_array
+from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_rng
 from calibrant.core.parallel import map_chunks
 from calibrant.core.resampling import SharedOrder, draw_outcomes
 from calibrant.core.tables import SLICE_STEPS, TEST_STEPS
-from calibrant.core.text import count, percent, pvalue, table
+from calibrant.core.text import count, percent, pvalue, pvalue_phrase, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
@@ -62,6 +62,10 @@ class Slice:
         """The values in words: ``site=A, year=2024``."""
         return ", ".join(f"{key}={value}" for key, value in self.by.items())
 
+    def _repr_html_(self) -> str:
+        head = f"{self.label} · corrected {pvalue_phrase(self.corrected)}"
+        return f"{notebook_html(head, '', (), ())}{self.evaluation.to_html()}"
+
 
 def _named(part: Slice) -> str:
     return f"“{', '.join(str(value) for value in part.by.values())}”"
@@ -93,7 +97,8 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
         "headline": head,
         "sentence": sentence,
         "next_step": "repair",
-        "advice": f"repair it with one fit per group; until then do not rely on it for {where}",
+        "advice": "repair it with one fit per group, a file each (calibrant fit GROUP.csv -o GROUP.json); until then "
+        f"do not rely on it for {where}",
     }
     return replace(evaluation, verdict=Verdict(f"{head}. {sentence}", **fields))
 
@@ -167,11 +172,11 @@ class FileEvaluation:
         """Return a plain HTML fragment (the full page is ``calibrant report``)."""
         body = self.whole.to_html()
         if self.slices:
-            body += f"<pre>{html.escape(chr(10).join(table(self._slice_cells())))}</pre>"
+            heads, *rows = self._slice_cells()
+            body += notebook_html("", "", heads, rows)
         return body
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
 
 def split(evidence: Evidence, columns: Mapping[str, Any]) -> dict[tuple[Any, ...], Evidence]:

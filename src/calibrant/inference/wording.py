@@ -63,7 +63,7 @@ def cells(result: Result, task: str = "classes") -> tuple[str, str, str, str, st
         result.name,
         number(result.value, as_percent=as_percent),
         plus_minus(result.null_mean, result.null_std, as_percent=as_percent),
-        pvalue(result.pvalue),
+        pvalue(result.pvalue, result.draws),
         DASH if interval is None else span(interval.low, interval.high, as_percent=as_percent),
         meaning(result, task),
     )

@@ -71,6 +71,8 @@ class MonitorReport(Record):
     run_length: float | None = None
     #: The slice that this monitor watches (``{"model": "a"}``), if there are several in the store.
     by: dict[str, Any] | None = None
+    #: The class the bets are on, where there are two.
+    event: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
@@ -307,11 +309,16 @@ def _facts(
         gains = day_increments(table, tolerance) if unit == "day" else log_increments(table, tolerance)
     kept = [m for m in CHART if not (summary.pairs and m in ("nll", "brier"))]
     values = {m: summary.measure(m) for m in kept}
+    event = {}
+    if not store_view(settings, summary).top_label_only:  # of two classes the bets are on the event
+        event = {"event": str((summary.classes or (0, 1))[1])}
+        values |= {"predicted": float(table.ws.sum() / table.total), "observed": float(table.wt.sum() / table.total)}
     return {
         "gains": gains.tolist(),
         "values": {m: value if math.isfinite(value) else None for m, value in values.items()},
         "rejected": summary.rejected,
         "restart": restart,
+        **event,
     }
 
 
@@ -362,6 +369,7 @@ def _report(days: Sequence[Day], settings: dict[str, Any], window: int, rng: RNG
         notes,
         settings.get("unit", "row"),
         run_length,
+        event=watch[-1].facts.get("event"),
     )
 
 

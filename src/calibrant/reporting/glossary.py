@@ -39,8 +39,10 @@ _TERMS = {
     "monitor": """Evidence: A bet against “the model is calibrated”. Starting with 1, it grows when outcomes contradict
         the claims and shrinks when they agree.
         | Alarm line: The evidence a calibrated model reaches at most with the stated probability, however often one
-        looks.
-        | Claims to be right: How sure the model says it is (its confidence), averaged over the day.
+        looks.""",
+    "monitor of an event": """Predicted: The probability the score gives to the event, averaged over the day.
+        | Happens: The fraction of the day’s rows in which the event happened.""",
+    "monitor of claims": """Claims to be right: How sure the model says it is (its confidence), averaged over the day.
         | Right: The fraction of the day’s predictions that were right (its accuracy).""",
 }
 #: What the methods people use most do, in one sentence.
@@ -76,9 +78,9 @@ def error_bar_glossary() -> list[tuple[str, str]]:
     return _terms("error bars", "common", "position", "repair")
 
 
-def monitor_glossary() -> list[tuple[str, str]]:
+def monitor_glossary(*, risk: bool) -> list[tuple[str, str]]:
     """Return the terms of a page of a monitor."""
-    return _terms("monitor")
+    return _terms("monitor", "monitor of an event" if risk else "monitor of claims")
 
 
 def provenance(

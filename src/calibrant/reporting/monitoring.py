@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.core.moments import wilson
 from calibrant.core.row_evidence import digest
 from calibrant.core.text import count, percent, points, pvalue_phrase
+from calibrant.inference.verdict import event_name, first_lower, rates
 from calibrant.monitoring.days import MonitorReport
 from calibrant.reporting.content import day_in_words
 from calibrant.reporting.downloads import Download
@@ -19,13 +20,15 @@ from calibrant.reporting.glossary import monitor_glossary, provenance
 from calibrant.reporting.page import Report
 from calibrant.reporting.summary import method_note
 from calibrant.reporting.svg import Axes, Picture, drawing, nice_ticks, path, tag, text
-from calibrant.reporting.words import Language, tile
+from calibrant.reporting.words import RARE, Language, tile
 
 __all__ = ["report_monitor"]
 
 _CONVENTIONS = "The e-value multiplies day by day; by Ville's inequality it may be looked at every day."
 #: Days listed on the page; the files hold all.
 _SHOWN = 31
+#: What was claimed and what came true, of the top label and of an event.
+_HEADS = (("Claims to be right", "Right"), ("Predicted", "Happens"))
 _COLUMNS = ("name", "n", "accuracy", "confidence", "ks", "log_evalue")
 
 
@@ -36,6 +39,7 @@ def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor")
     kept = f"A {calm} {report.promise.replace('raises it', 'raises an alarm')}"
     promise = f"{kept}; {report.assumption}."
     date = dt.datetime.now(dt.UTC).date().isoformat()
+    language, days = _spoken(report)
     summary: dict[str, Any] = {
         "title": title,
         "date": date,
@@ -45,7 +49,7 @@ def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor")
         "evidence": [evidence_chart(report, narrow=narrow) for narrow in (False, True)],
         "errors": error_charts(report),
         "days": list(report.history),
-        "latest_days": [_row(day) for day in list(report.history)[::-1][:_SHOWN]],
+        "latest_days": [_row(day, language.decimals) for day in days[::-1][:_SHOWN]],
         "window": _window(report),
         "method": method_note(
             digest(np.array([day["log_evalue"] for day in report.history])), 0, 0, None, _CONVENTIONS
@@ -55,10 +59,22 @@ def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor")
     return Report(summary, "monitor")
 
 
-def _row(day: dict[str, Any]) -> dict[str, Any]:
+def _spoken(report: MonitorReport) -> tuple[Language, list[dict[str, Any]]]:
+    """Return how the page speaks, and the days with what was said and seen: of the event where all have its numbers."""
+    risk = report.event is not None and all(day.get("observed") is not None for day in report.history)
+    seen, said = ("observed", "predicted") if risk else ("accuracy", "confidence")
+    days = [{**day, "seen": day.get(seen), "said": day.get(said)} for day in report.history]
+    if not risk:
+        return Language(), days
+    rare = min(min(day["seen"], day["said"]) for day in days) < RARE
+    return Language(event_name(report.event), 2 if rare else 1), days
+
+
+def _row(day: dict[str, Any], digits: int) -> dict[str, Any]:
     """Return a day with what its row of the table shows besides."""
-    right = day.get("accuracy")
-    ends = None if right is None else " to ".join(percent(float(e), 1) for e in wilson(right, max(day["n"], 1), 0.95))
+    right = day["seen"]
+    low, high = (0.0, 0.0) if right is None else wilson(right, max(day["n"], 1), 0.95)
+    ends = None if right is None else f"{percent(float(low), digits)} to {percent(float(high), digits)}"
     return {**day, "odds": _evidence(float(day["log_evalue"])), "ends": ends}
 
 
@@ -77,40 +93,38 @@ def _page(
     report: MonitorReport, date: str, promises: tuple[str, str], method: dict[str, Any], *, drawn: bool
 ) -> dict[str, Any]:
     total = sum(int(day["n"]) for day in report.history)
-    latest = report.history[-1]
-    known = latest.get("accuracy") is not None and latest.get("confidence") is not None
+    language, (*_, latest) = _spoken(report)
+    known = latest["seen"] is not None and latest["said"] is not None
     headline = "Calibration has broken" if report.alarm else "No alarm so far"
     kept, promise = promises
-    latest_day = (
-        f"On {report.name} the model claims to be right {percent(latest['confidence'], 1)} of the time and is right "
-        f"{percent(latest['accuracy'], 1)} of the time. "
-        if known
-        else ""
-    )
+    latest_day = ""
+    if known and language.risk:
+        said, seen = rates(latest["said"], latest["seen"])
+        latest_day = f"On {report.name} the score predicts {language.event} in {said} of cases; it happens in {seen}. "
+    elif known:
+        said, seen = (f"{percent(latest[key], 1)} of the time" for key in ("said", "seen"))
+        latest_day = f"On {report.name} the model claims to be right {said} and is right {seen}. "
     lead = latest_day + (
         f"Its claims have not matched what happens since {report.since}. {kept}"
         if report.alarm
         else f"In {count(report.days)} days its claims have not left what happens by more than chance allows. {kept}"
     )
-    todo = (
-        (
-            "Recalibrate, then restart",
-            "Fit a new calibrator on recent labeled rows; start the monitor again with --restart.",
-        )
-        if report.alarm
-        else ("Keep monitoring", "Add the next day: calibrant monitor STORE FILE.")
-    )
+    todo = ("Keep monitoring", "Add the next day: calibrant monitor STORE FILE.")
+    if report.alarm:
+        line = "Fit a new calibrator on recent labeled rows; start the monitor again with --restart."
+        todo = ("Recalibrate, then restart", line)
     seen = f"{count(total)} predictions in all; the latest day is {report.name}."
     odds, line = _evidence(report.log_evalue), f"Alarm at {_evidence(report.log_threshold)} to 1."
     tiles = [
         tile("Days monitored", [count(report.days)], "", seen, plain=True),
         tile("Evidence against calibration", [odds], "to 1", line),
     ]
-    language = Language()
+    moved = ""
     if known:
-        low, high = (latest["confidence"] - float(end) for end in wilson(latest["accuracy"], latest["n"], 0.95)[::-1])
+        moved = language.amount(latest["said"] - latest["seen"])
+        low, high = (latest["said"] - float(end) for end in wilson(latest["seen"], latest["n"], 0.95)[::-1])
         ends = f"Between {language.signed(low)} and {language.signed(high)} points (95% interval)"
-        gap = language.signed(latest["confidence"] - latest["accuracy"])
+        gap = language.signed(latest["said"] - latest["seen"])
         tiles.append(tile("Gap on the latest day", [gap], "points", f"{ends}; {count(latest['n'])} predictions."))
     if report.run_length is None:
         rate, unit = f"{100 * report.false_alarm_rate:g}%", ""
@@ -119,12 +133,8 @@ def _page(
         rate, unit = "1", f"in {count(report.run_length)} days"
         foot = "On average at most, however often one looks."
     tiles.append(tile("False alarms", [rate], unit, foot, plain=True))
-    links = [
-        ("diagram", "Evidence"),
-        *([("errors", "Claims")] if drawn else []),
-        ("days", "Days"),
-        ("read", "How to read"),
-    ]
+    links = [("diagram", "Evidence"), *[("errors", "Claims")] * drawn, ("days", "Days"), ("read", "How to read")]
+    columns = (*_COLUMNS, *("predicted", "observed") * language.risk)
     above = sum(float(day["log_evalue"]) >= report.log_threshold for day in report.history)
     alarms = f"{count(above)} of {count(report.days)} days" if above else "No day"
     return {
@@ -152,12 +162,10 @@ def _page(
             "the model is calibrated, and it grows when outcomes contradict the claims. Above the line: alarm.",
         },
         "errors": {
-            "title": language.amount(latest["confidence"] - latest["accuracy"]).replace(
-                "Claims", "The model now claims"
-            )
-            if known
-            else "",
-            "sub": "Average confidence, and the fraction that was right with its 95% interval, day by day.",
+            "title": moved.replace("Claims", "The model now claims").replace("Predicts", "The score now predicts"),
+            "sub": f"{language.x_axis}, and {first_lower(language.y_axis)} with its 95% interval, averaged day by day.",
+            "digits": language.decimals,
+            **dict(zip(("said", "seen"), _HEADS[language.risk], strict=True)),
         },
         "days": {
             "title": f"{alarms} {'lies' if above < 2 else 'lie'} above the alarm line",
@@ -165,8 +173,8 @@ def _page(
             if report.days > _SHOWN
             else "",
         },
-        "download": Download.of("days", _COLUMNS, [[day.get(name) for name in _COLUMNS] for day in report.history]),
-        "read": monitor_glossary(),
+        "download": Download.of("days", columns, [[day.get(name) for name in columns] for day in report.history]),
+        "read": monitor_glossary(risk=language.risk),
         "provenance": provenance(
             method,
             data=f"{count(report.days)} days, {count(total)} rows, kept as counts by score",
@@ -252,36 +260,32 @@ def evidence_chart(report: MonitorReport, *, narrow: bool = False) -> Picture:
 
 def error_charts(report: MonitorReport) -> list[Picture]:
     """Return mean confidence and accuracy by day, for a desk and for a phone; nothing where days do not have them."""
-    days = [day for day in report.history if day.get("accuracy") is not None and day.get("confidence") is not None]
-    return [_error_chart(days, narrow=narrow) for narrow in (False, True)] if days else []
+    language, every = _spoken(report)
+    days = [day for day in every if day["seen"] is not None and day["said"] is not None]
+    heads = _HEADS[language.risk]
+    return [_error_chart(days, heads, narrow=narrow) for narrow in (False, True)] if days else []
 
 
-def _error_chart(days: Sequence[dict[str, Any]], *, narrow: bool) -> Picture:
-    ends = [tuple(float(end) for end in wilson(day["accuracy"], max(day["n"], 1), 0.95)) for day in days]
-    low = min(min(least, day["confidence"]) for (least, _), day in zip(ends, days, strict=True))
-    high = max(max(most, day["confidence"]) for (_, most), day in zip(ends, days, strict=True))
+def _error_chart(days: Sequence[dict[str, Any]], heads: tuple[str, str], *, narrow: bool) -> Picture:
+    ends = [tuple(float(end) for end in wilson(day["seen"], max(day["n"], 1), 0.95)) for day in days]
+    low = min(min(least, day["said"]) for (least, _), day in zip(ends, days, strict=True))
+    high = max(max(most, day["said"]) for (_, most), day in zip(ends, days, strict=True))
     pad = 0.16 * (high - low) or 0.01
     names = [str(day["name"]) for day in days]
-    axes, parts, width, height = _frame(low - pad, high + pad, names, "Claimed and right", narrow=narrow, share=True)
+    axes, parts, width, height = _frame(low - pad, high + pad, names, "Claim and outcome", narrow=narrow, share=True)
     for i, (least, most) in enumerate(ends):
         parts.append(tag("path", d=f"M{axes.x(i):.1f} {axes.y(least):.1f}V{axes.y(most):.1f}", class_="whisk ink"))
-    for key, kind in (("confidence", "line thick before"), ("accuracy", "line thick ink")):
+    for key, kind in (("said", "line thick before"), ("seen", "line thick ink")):
         parts.append(path([(axes.x(i), axes.y(day[key])) for i, day in enumerate(days)], class_=kind))
-    over = days[-1]["confidence"] >= days[-1]["accuracy"]
+    over = days[-1]["said"] >= days[-1]["seen"]
     right = axes.left + axes.width - 4
     for key, words, class_, up in (
-        ("confidence", "Claims to be right", "call before strong", over),
-        ("accuracy", "Right", "strong halo", not over),
+        ("said", heads[0], "call before strong", over),
+        ("seen", heads[1], "strong halo", not over),
     ):
         near = range(len(days) - max(1, len(days) // (2 if narrow else 5)), len(days))
-        reach = [days[i][key] if key == "confidence" else ends[i][up] for i in near]  # clear of line and whiskers
+        reach = [days[i][key] if key == "said" else ends[i][up] for i in near]  # clear of line and whiskers
         y = axes.y(max(reach) if up else min(reach))
         parts.append(text(words, right, y - 10 if up else y + 20, class_=class_, text_anchor="end"))
-    return drawing(
-        width,
-        height,
-        "Accuracy against confidence",
-        "Mean confidence dashed, accuracy solid with 95% intervals, by day.",
-        parts,
-        narrow=narrow,
-    )
+    desc = "Average claim dashed, outcome solid with 95% intervals, by day."
+    return drawing(width, height, "Claim against outcome", desc, parts, narrow=narrow)

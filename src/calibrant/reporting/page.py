@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.core.atomic import write_text
+from calibrant.core.notebook import OPTION
 from calibrant.core.options import check_path
 from calibrant.core.text import count, pvalue
 from calibrant.core.text import table as text_table
@@ -122,9 +123,8 @@ def _environment() -> Any:
     return environment
 
 
-#: A command inside a sentence, and an option that must not be broken after its hyphens.
-_COMMAND = re.compile(r"calibrant (?:check|fit|monitor)\b(?: (?:[A-Z]{2,}|--?[a-z]+ \S+\w))*|(?<= )--[a-z]+")
-_OPTION = re.compile(r"(?<!\S)--?[a-z][\w-]*")
+#: A command inside a sentence.
+_COMMAND = re.compile(r"calibrant (?:check|fit|monitor)\b(?: (?:[A-Z]{2,}(?:\.\w+)?|--?[a-z]+ \S+\w))*|(?<= )--[a-z]+")
 
 
 def _unbroken(value: object) -> Markup:
@@ -137,7 +137,7 @@ def _unbroken(value: object) -> Markup:
 
 def _options(command: object) -> Markup:
     """Return a command whose options stay in one piece when a line ends."""
-    return Markup(_OPTION.sub(r'<span class="one">\g<0></span>', markup(str(command))))
+    return Markup(OPTION.sub(r'<span class="one">\g<0></span>', markup(str(command))))
 
 
 def _markdown(value: object) -> str:

@@ -113,10 +113,14 @@ def metric_section(
     else:  # numbers of different units: how far from a calibrated model, in its standard deviations
         scale = Scale(-4.0, 8.0, [-4.0, 0.0, 4.0, 8.0], "plain")
     rows = [_error_row(row, scale) for row in errors]
+    outside, found = any(row["outside"] for row in rows), list(states.values())[-1].verdict.found
+    alone = (
+        " Each row is a test of its own, and one may differ by chance; the verdict at the top rests on one joint test."
+    )
     return {
         "title": _metric_title(errors),
         "sub": f"Even a perfectly calibrated model shows small errors on {count(first.n)} rows. Compare each value "
-        "with that range, not with zero.",
+        f"with that range, not with zero.{alone if outside != found else ''}",
         "rows": rows,
         "scale": scale,
         "head": "Error" if shares else "Distance from calibrated, in standard deviations",
@@ -159,7 +163,7 @@ def _error_row(row: dict[str, Any], scale: Scale) -> dict[str, Any]:
         "interval": None if ends is None else f"{write(ends.low)} to\u00a0{write(ends.high)}",
         "far": as_percent is False and band is not None and len(f"{write(band[0])}{write(band[1])}") > 18,
         "range": "–" if band is None else f"{write(band[0])} to\u00a0{write(band[1])}",
-        "pvalue": "–" if last is None or last.pvalue is None else pvalue_phrase(last.pvalue),
+        "pvalue": "–" if last is None or last.pvalue is None else pvalue_phrase(last.pvalue, last.draws),
         "outside": last is not None and last.pvalue is not None and last.pvalue < 0.05,
         "track": scale.track(marks, band) if as_percent else _standardized(scale, results),
         "last": last_kind,

@@ -311,7 +311,7 @@ def fault(before: Any, language: Language) -> tuple[str, str]:
     direction = before.verdict.direction
     if language.claims == "intervals" and " too " in before.verdict.headline:
         text = str(before.verdict.headline).replace("Error bars", "Intervals")
-        return text, first_upper(text.partition(" ")[2])
+        return text, text
     if language.risk and direction in ("over", "under"):
         ends = sorted((before.facts.predicted, before.facts.observed))
         twofold = ends[0] > 0 and 1.8 <= ends[1] / ends[0] < 2.6
@@ -333,6 +333,8 @@ def headline(before: Any, after: Any, language: Language) -> str:
         return "The repair made it worse"
     start, shorter = fault(before, language)
     end = "; repair changed nothing" if word == "changed nothing" else f", now {word}"
+    if language.claims == "intervals":  # three words of their own leave room for two
+        end = ", not repaired" if word == "changed nothing" else f", {'now ' * (' ' not in word)}{word}"
     return f"{start if len(f'{start}{end}'.split()) <= 5 else shorter}{end}"
 
 

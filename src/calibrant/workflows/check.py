@@ -13,10 +13,11 @@ from calibrant import metrics as _metrics  # noqa: F401  -- declares every metri
 from calibrant.core.arguments import check_options
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
+from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_path, listed
 from calibrant.core.pipes import read_bytes
 from calibrant.core.results import Record
-from calibrant.core.text import DASH, count, percent, significant, table
+from calibrant.core.text import DASH, count, first_upper, percent, significant, table
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.corrections import holm_known
 from calibrant.inference.facts import JUDGED
@@ -247,13 +248,22 @@ class Gate(Record):
             "skipped_files": list(getattr(whole, "skipped", ())),
         }
 
+    def _repr_html_(self) -> str:
+        head, (heads, *rows), tail = self._shown()
+        return notebook_html(head, "", heads, rows, first_upper(head.rpartition(" · ")[2]), tail)
+
     def __str__(self) -> str:
+        head, rows, tail = self._shown()
+        return "\n".join([head, *table(rows), *tail])
+
+    def _shown(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
+        """Return what a person sees: the first line, the table, and the lines under it."""
         failed = [line for line in self.lines if not line.passed]
         unsure = [line for line in self.lines if line.answer == "undecided"]
         head = f"{count(self.n)} predictions · {len(self.lines)} limit{'s' * (len(self.lines) > 1)} · "
         head += "all kept" if not failed else f"{len(failed)} broken"
         head += f" ({len(unsure)} undecided)" if unsure else ""
-        rows = [("", "rows", "metric", "value", "interval", "limit", "answer")]
+        rows: list[tuple[str, ...]] = [("", "rows", "metric", "value", "interval", "limit", "answer")]
         for line in sorted(self.lines, key=lambda line: line.passed):
             label = ", ".join(f"{key}={value}" for key, value in line.by.items()) or "all"
             sign = "≤" if line.rule == "max" else "≥"
@@ -270,7 +280,7 @@ class Gate(Record):
             event = event_name(getattr(self.evaluation, "whole", self.evaluation).facts.event)
             tail.append(f"Errors are those of the probability of {event}; NAME@top-1 is that of the top label.")
         tail += [f"Verdict: {self.verdict}"] if failed and (self.in_sample or self.verdict.pvalue is not None) else []
-        return "\n".join([head, *table(rows), *tail])
+        return head, rows, tail
 
 
 #: Why an undecided limit counts as kept or broken.

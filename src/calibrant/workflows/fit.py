@@ -16,6 +16,7 @@ from calibrant._typing import ArrayLike, Space
 from calibrant.calibrators import AutoCalibrator, get_calibrator
 from calibrant.calibrators.application import declares
 from calibrant.core.arguments import check_options
+from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_positive, check_share
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, table
@@ -113,15 +114,24 @@ class FitResult(Record):
         words = self.reason.partition(":")[0].partition(";")[0]
         return f"FitResult({self.method!r}, n={self.n:,}, {words!r})"
 
-    def __str__(self) -> str:
+    def _repr_html_(self) -> str:
+        rows = map(_cells, self.cv_results)
+        said = notebook_html(self._head, f"Chosen: {self.reason}", _HEADS if self.cv_results else (), rows)
+        return said if self.proof is None else f"{said}{self.proof._repr_html_()}"
+
+    @property
+    def _head(self) -> str:
         classes = f" · {self.n_classes} classes" if self.n_classes else ""
         head = f"{count(self.n)} calibration rows" + classes
         if self.n_compared:
             head += f" · compared on a random sample of {count(self.n_compared)}, fitted on "
             head += "it" if self.n_fitted else "all"
+        return head
+
+    def __str__(self) -> str:
         rows = [_HEADS, *map(_cells, self.cv_results)] if self.cv_results else []
         proof = [] if self.proof is None else [f"Proof on rows held out: {self.proof}"]
-        return "\n".join([head, *(table(rows) if rows else []), f"Chosen: {self.reason.rstrip('.')}.", *proof])
+        return "\n".join([self._head, *(table(rows) if rows else []), f"Chosen: {self.reason.rstrip('.')}.", *proof])
 
 
 _HEADS = ("method", "held-out score", "gain", "95% interval", "preserves top-1", "weight")
