@@ -41,6 +41,7 @@ __all__ = [
     "class_pvalues",
     "clustered_joint",
     "hosmer_lemeshow",
+    "joint_among",
     "joint_of",
     "joint_test",
     "members",
@@ -109,10 +110,15 @@ def joint_of(table: Table, drawn: Floats, last: float | None = None) -> JointTes
 
     Draws are equally likely; where the last one has a chance of its own, `last`, the others share the rest.
     """
-    mass = np.full(len(drawn) + 1, 1.0 / (len(drawn) + 1))
+    return joint_among(table, np.concatenate([(table.wt - table.we)[None, :], drawn]), last)
+
+
+def joint_among(table: Table, residual: Floats, last: float | None = None) -> JointTest:
+    """Test the first of the residuals against the others, as `joint_of` does."""
+    drawn = residual[1:]
+    mass = np.full(len(residual), 1.0 / len(residual))
     if last is not None:
         mass[:-1], mass[-1] = (1.0 - last) / len(drawn), last
-    residual = np.concatenate([(table.wt - table.we)[None, :], drawn])
     found = members(table, residual)
     ranked = {name: upper_ranks(values, mass) for name, values in found.items()}
     smallest = np.min([ranked[name] / weight for name, weight in WEIGHTS.items()], axis=0)
@@ -144,15 +150,26 @@ def members(table: Table, residual: Floats) -> dict[str, Floats]:
     """Return the statistics of the joint test from residuals Σw·(t − e) of table rows, shape (replicates, rows)."""
     variance = event_variance(table)
     total = max(float(variance.sum()), 1e-300)
-    path = np.cumsum(residual, axis=1)
     place = (np.cumsum(variance) - 0.5 * variance) / total * 2.0 - 1.0  # the path's own time, from −1 to 1
     cubic = 0.5 * (5.0 * place**3 - 3.0 * place)  # Legendre's polynomial: changes its sign twice inside each half
     return {
-        "ks": np.maximum(path.max(axis=1), -path.min(axis=1)) / np.sqrt(total),
+        "ks": _farthest(residual) / np.sqrt(total),
         "slope": np.abs(slope(table, residual)),
         "shape": np.abs(_standardized(residual, cubic, variance)),
         "groups": hosmer_lemeshow(table, residual, GROUPS)[0],
     }
+
+
+def _farthest(residual: Floats) -> Floats:
+    """Return how far the path of each replicate goes from 0."""
+    if not residual.flags.f_contiguous:
+        path = np.cumsum(residual, axis=1)
+        return np.maximum(path.max(axis=1), -path.min(axis=1))
+    path, far = np.zeros((2, len(residual)))
+    for step in residual.T:  # all replicates go one step
+        path += step
+        np.maximum(far, np.abs(path), out=far)
+    return far
 
 
 def _standardized(residual: Floats, weight: Floats, variance: Floats) -> Floats:
@@ -171,7 +188,7 @@ def hosmer_lemeshow(table: Table, residual: Floats, n_groups: int) -> tuple[Floa
     group = np.searchsorted(edges, np.arange(len(table)), side="left")
     variance = sum_by(group, event_variance(table), n_groups)
     used, start = np.unique(group, return_index=True)
-    gap = np.add.reduceat(residual, start, axis=-1)
+    gap = np.stack([part.sum(axis=-1) for part in np.split(residual, start[1:], axis=-1)], axis=-1)
     usable = variance[used] > 1e-12
     return np.asarray((gap[..., usable] ** 2 / variance[used][usable]).sum(axis=-1)), int(usable.sum())
 

@@ -27,7 +27,7 @@ from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
-from calibrant.inference.joint import JointTest, clustered_joint, joint_of
+from calibrant.inference.joint import JointTest, clustered_joint, joint_among, joint_of
 from calibrant.inference.verdict import ALPHA, Verdict
 
 __all__ = [
@@ -237,7 +237,7 @@ def slice_tests(
     many = len(parts) > DETAILED and shared is None
     order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
 
-    def run(job: tuple[int, Any, np.random.Generator]) -> JointTest | None:
+    def run(job: tuple[int, Any, np.random.Generator], room: Array | None = None) -> JointTest | None:
         i, part, own = job
         view = judged(part)
         table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
@@ -247,12 +247,20 @@ def slice_tests(
         if clusters is not None:
             given = None if shared is None else shared[i][1].astype(np.float64)
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
-        drawn = draw_outcomes(table, n_resamples, own) if order is None else order.draw(table, own)
-        found = joint_of(table, drawn - table.we)
-        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:]))) if many else found
+        if order is None or room is None:
+            return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
+        found = joint_among(table, order.residuals(table, own, room))
+        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
-    jobs = zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True)
-    return list(map_chunks(run, jobs) if many else map(run, jobs))
+    def run_some(some: Sequence[Any]) -> list[JointTest | None]:
+        room = np.empty((SLICE_STEPS, n_resamples + 1))
+        return [run(job, room) for job in some]
+
+    jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
+    if not many:
+        return list(map(run, jobs))
+    blocks = [jobs[start : start + DETAILED] for start in range(0, len(jobs), DETAILED)]
+    return [test for block in map_chunks(run_some, blocks) for test in block]
 
 
 def _shared_signs(groups: Sequence[Any], n_resamples: int, rng: np.random.Generator) -> list[tuple[Ints, Array]]:
