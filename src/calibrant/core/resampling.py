@@ -247,7 +247,7 @@ class SharedOrder:
         for start in range(0, len(p), _BLOCK):
             rows = slice(start, min(start + _BLOCK, len(p)))
             ordered = np.repeat(values[rows].ravel(), times[rows].ravel())
-            out[rows, 1:] = ordered.take(self.places[rows]) - table.we[rows, None]
+            np.subtract(ordered.take(self.places[rows]), table.we[rows, None], out=out[rows, 1:])
         return out.T
 
 

@@ -120,13 +120,10 @@ def joint_among(table: Table, residual: Floats, last: float | None = None) -> Jo
     if last is not None:
         mass[:-1], mass[-1] = (1.0 - last) / len(drawn), last
     found = members(table, residual)
-    ranked = {name: upper_ranks(values, mass) for name, values in found.items()}
-    smallest = np.min([ranked[name] / weight for name, weight in WEIGHTS.items()], axis=0)
-    scores = [
-        np.concatenate([own, draws[0]]) + np.log(WEIGHTS[name])
-        for name, values in found.items()
-        for own, draws in [tail_scores(values[:1], values[None, 1:])]
-    ]
+    values = np.stack([found[name] for name in WEIGHTS])
+    weights, ranked = np.array([*WEIGHTS.values()])[:, None], upper_ranks(values, mass)
+    smallest = (ranked / weights).min(axis=0)
+    scores = np.column_stack(tail_scores(values[:, 0], values[:, 1:])) + np.log(weights)
     others = mass[1:] / mass[1:].sum()
     ends = drawn.sum(axis=1) / table.total
     spread = math.sqrt(float(others @ (ends - others @ ends) ** 2))
@@ -138,11 +135,11 @@ def joint_among(table: Table, residual: Floats, last: float | None = None) -> Jo
     mean = float(others @ path[1:])
     return JointTest(
         float(mass[smallest <= smallest[0] * (1 + 1e-12)].sum()),
-        {name: float(ranks[0]) for name, ranks in ranked.items()},
+        dict(zip(WEIGHTS, ranked[:, 0].tolist(), strict=True)),
         border,
         spread,
         (float(path[0]), mean, math.sqrt(float(others @ (path[1:] - mean) ** 2))),
-        np.max(scores, axis=0),
+        scores.max(axis=0),
     )
 
 
@@ -188,17 +185,21 @@ def hosmer_lemeshow(table: Table, residual: Floats, n_groups: int) -> tuple[Floa
     group = np.searchsorted(edges, np.arange(len(table)), side="left")
     variance = sum_by(group, event_variance(table), n_groups)
     used, start = np.unique(group, return_index=True)
-    gap = np.stack([part.sum(axis=-1) for part in np.split(residual, start[1:], axis=-1)], axis=-1)
+    ends = [*start[1:].tolist(), len(table)]
+    gap = np.stack([residual[..., a:b].sum(axis=-1) for a, b in zip(start.tolist(), ends, strict=True)], axis=-1)
     usable = variance[used] > 1e-12
     return np.asarray((gap[..., usable] ** 2 / variance[used][usable]).sum(axis=-1)), int(usable.sum())
 
 
 def upper_ranks(values: Floats, mass: Floats) -> Floats:
-    """Return the mass of values at least as large as each, equal ones within rounding."""
-    slack = 1e-9 * np.maximum(1.0, np.abs(values))
-    order = np.argsort(values, kind="stable")
-    above = np.append(np.cumsum(mass[order][::-1])[::-1], 0.0)  # of each value and all larger ones
-    return np.asarray(above[np.searchsorted(values[order], values - slack)])
+    """Return of each row of values the mass of those at least as large as each, equal ones within rounding."""
+    wanted = values - 1e-9 * np.maximum(1.0, np.abs(values))
+    order = np.argsort(values, axis=1, kind="stable")
+    above = np.zeros((len(values), len(mass) + 1))
+    above[:, :-1] = np.cumsum(mass[order][:, ::-1], axis=1)[:, ::-1]  # of each value and all larger ones
+    ordered = np.take_along_axis(values, order, axis=1)
+    first = np.array([np.searchsorted(*rows) for rows in zip(ordered, wanted, strict=True)])
+    return np.take_along_axis(above, first, axis=1)
 
 
 def class_pvalues(

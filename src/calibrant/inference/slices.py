@@ -324,9 +324,11 @@ def evaluate_parts(
     tests: list[JointTest | None] = [None] * len(filled)
     if judged_by_draws:
         tests = slice_tests(list(filled.values()), n_resamples, rng, clusters)
+    known: dict[str, Any] = {}
     evaluated = [
         evaluate_evidence(
             part,
+            known=known,
             metrics=metrics,
             n_resamples=slice_resamples,
             groups=None if groups is None else groups[key],

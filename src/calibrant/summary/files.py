@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from calibrant.errors import FileError
 from calibrant.summary.slices import Slices
 
-__all__ = ["SUFFIX", "load_summaries", "summary_files"]
+__all__ = ["SUFFIX", "add_files", "load_summaries", "summary_files"]
 
 SUFFIX = ".calsum"
 
@@ -36,4 +37,17 @@ def summary_files(data: Any) -> list[str] | None:
 def load_summaries(data: Any) -> Slices | None:
     """Return summary files added up, None where the path names something else."""
     files = summary_files(data)
-    return None if files is None else reduce(add, [Slices.load(name) for name in files])
+    return None if files is None else add_files(files)
+
+
+def add_files(files: Sequence[str]) -> Slices:
+    """Return summary files added up; two of the same rows are refused by name."""
+    held: list[Slices] = []
+    for name in files:
+        one = Slices.load(name)
+        for other, known in zip(files, held, strict=False):
+            if one.whole.n == known.whole.n > 0 and one.whole.same_rows(known.whole):
+                said = f"{other} and {name} hold the same rows, which would count twice"
+                raise FileError(said, hint="name one of them")
+        held.append(one)
+    return reduce(add, held)
