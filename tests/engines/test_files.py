@@ -270,7 +270,7 @@ def test_summaries_of_the_same_rows_do_not_count_twice(tmp_path):
     one, two, again = (tmp_path / f"{name}.calsum" for name in ("a", "b", "again"))
     assert merge([one, two]).slices.whole.n == 1000
     for files in ([one, one], [one, two, again], [tmp_path / "a*.calsum"]):
-        with pytest.raises(FileError, match="a.*calsum and .*a.*calsum hold the same rows"):
+        with pytest.raises(FileError, match=r"a.*calsum and .*a.*calsum hold the same rows"):
             merge(files)
     with pytest.raises(FileError, match="hold the same rows"):
         evaluate(tmp_path / "*.calsum")

@@ -227,7 +227,7 @@ class SharedOrder:
         self.places = places - (np.arange(rows) // _BLOCK * _BLOCK * size)[:, None]  # inside their block
 
     def residuals(self, table: Table, rng: np.random.Generator, room: Floats) -> Floats:
-        """Put Σw·(t − e) of every table row and of `size` draws of it into `room`; return it, shape (1 + size, rows)."""
+        """Put Σw·(t − e) of every table row and of `size` draws of it into `room`, as a (1 + size, rows) array."""
         out = room[: len(table)]
         out[:, 0] = table.wt - table.we
         count, p = np.rint(table.w), np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)

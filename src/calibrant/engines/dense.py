@@ -30,6 +30,8 @@ __all__ = ["SliceCells", "fill_batches", "is_local"]
 
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
+#: Column with the number of the slice of a row.
+_SLOT = "__slot"
 #: Pieces of work that wait while the engine reads on.
 _AHEAD = 8
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
@@ -136,22 +138,26 @@ class SliceCells:
     by: tuple[str, ...]
     known: pl.DataFrame = field(default_factory=pl.DataFrame)
     cells: dict[tuple[View, int], _Cells] = field(default_factory=dict)
+    totals: dict[str, Floats] = field(default_factory=dict)
+    room: int = 0
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
         for _ in range(2):  # values that are new get numbers
-            numbered = (self.known if self.known.width else frame.clear()).with_row_index("__slot")
+            numbered = (self.known if self.known.width else frame.clear()).with_row_index(_SLOT)
             joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
-            found = joined["__slot"]
+            found = joined[_SLOT]
             if not found.null_count():
                 break
-            self.known = numbered.drop("__slot").vstack(frame.filter(found.is_null()).unique())
+            self.known = numbered.drop(_SLOT).vstack(frame.filter(found.is_null()).unique())
         return found.to_numpy().astype(np.int64)
 
-    def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
-        """Put the cells into the summaries of the slices."""
+    def read(self, prepared: FrameRows, parts: dict[tuple[Any, ...], Summary]) -> None:
+        """Put the cells and sums into the summaries of the slices."""
         keys = [tuple(map(canonical, key)) for key in self.known.rows()]
         parts |= {key: self.model.empty() for key in keys if key not in parts}
+        for slot, key in enumerate(keys if self.totals else ()):
+            read_sums(prepared, parts[key], {name: column[slot : slot + 1] for name, column in self.totals.items()})
         for view, group in list(self.cells):
             held = self.cells.pop((view, group))  # its memory goes as the tables come
             place = self.model.views.index(view)
@@ -165,15 +171,15 @@ def is_local(table: Any) -> bool:
 
 
 def fill_batches(
-    prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool, slices: SliceCells | None = None
+    prepared: FrameRows, summary: Summary, views: Sequence[View], *, slices: SliceCells | None = None
 ) -> set[View]:
-    """Count cells of these views and of `slices`, and `sums`, in one pass over the rows; return the views it could.
+    """Count cells of these views, or those of `slices`, and sums in one pass over the rows; return the views it could.
 
     The pass ends where there are more slices than their cells have room for.
     """
     source = _Source(prepared.n_classes)
     done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
-    sums = sums and (prepared.weighted or any(prepared.recipes()))
+    sums = prepared.weighted or any(prepared.recipes())
     cells: dict[tuple[View, int], _Cells] = {}
     names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(names))
@@ -186,11 +192,14 @@ def fill_batches(
         prepared.references  # noqa: B018 -- asked for now: DuckDB gives up a stream when another query begins
         tape = None if prepared.weighted else Tape(prepared)
 
-    def add_sums(batch: dict[str, Array]) -> None:
-        if tape is None or not tape.add(batch, totals):
-            waiting.append(pl.DataFrame(batch))
+    if slices is not None:
+        slices.room, totals = most, slices.totals
+
+    def add_sums(batch: dict[str, Array], slot: Ints | None) -> None:
+        if tape is None or not tape.add(batch, totals, slot, 1 if slot is None else most):
+            waiting.append(pl.DataFrame(batch if slot is None else {**batch, _SLOT: slot}))
             if sum(map(len, waiting)) >= _SUMMED:
-                _add_sums(prepared, summary, waiting)
+                _add_sums(prepared, summary, waiting, slices)
 
     def add_cells(batch: dict[str, Array], slot: Ints | None) -> None:
         weight = batch.get(WEIGHT)
@@ -214,12 +223,12 @@ def fill_batches(
             if slot is not None and slot.max(initial=0) >= most:
                 return set()
             if sums:
-                lanes.put(0, add_sums, batch)
+                lanes.put(0, add_sums, batch, slot)
             lanes.put(1, add_cells, batch, slot)
-    if totals:
+    if totals and slices is None:
         read_sums(prepared, summary, totals)
-    if sums and (waiting or not totals):
-        _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
+    if sums and (waiting or not (totals or slices)):
+        _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))], slices)
     for (view, group), counted in cells.items():
         summary.add_cells(summary.views.index(view), group, counted.table())
     return set(done)
@@ -249,9 +258,15 @@ class _Lanes:
                 pool.shutdown(cancel_futures=True)
 
 
-def _add_sums(prepared: FrameRows, summary: Summary, waiting: list[pl.DataFrame]) -> None:
+def _add_sums(prepared: FrameRows, summary: Summary, waiting: list[pl.DataFrame], slices: SliceCells | None) -> None:
     """Add the score sums of some batches, by Polars: a plan of many steps is worth it for a million rows."""
-    query = prepared.sums((), nw.from_native(pl.concat(waiting).lazy())).to_native()
+    query = prepared.sums(() if slices is None else (_SLOT,), nw.from_native(pl.concat(waiting).lazy())).to_native()
     found = query.collect(engine="streaming")
-    read_sums(prepared, summary, {name: found[name].to_numpy() for name in found.columns})
     waiting.clear()
+    columns = {name: found[name].to_numpy() for name in found.columns}
+    if slices is None:
+        read_sums(prepared, summary, columns)
+        return
+    slot = columns.pop(_SLOT)
+    for name, values in columns.items():
+        slices.totals.setdefault(name, np.zeros(slices.room))[slot] += values

@@ -164,13 +164,10 @@ def build_metrics(
     metrics: Iterable[str] | str | None,
     n_bins: int | None = None,
     params: Mapping[str, Any] | None = None,
-    known: dict[str, tuple[Metric, Recipe]] | None = None,
+    kept: dict[str, tuple[Metric, Recipe]] | None = None,
 ) -> dict[str, tuple[Metric, Recipe]]:
-    """Return metrics and recipes by name; the default set and ``"all"`` leave out what the evidence cannot answer.
-
-    `known` keeps what was built with these settings from one slice to the next.
-    """
-    known = {} if known is None else known
+    """Return metrics and recipes by name; the default set and ``"all"`` leave out what the evidence cannot answer."""
+    kept = {} if kept is None else kept
     metrics = "all" if isinstance(metrics, str) and metrics.lower() == "all" else metrics
     everything = isinstance(metrics, str) and metrics == "all"
     asked = metrics is not None and not everything
@@ -184,8 +181,8 @@ def build_metrics(
     else:
         words = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
         names = [judged_name(evidence, word) if word.endswith(f"@{JUDGED}") else word for word in words]
-    known |= {name: build_metric(name, evidence, n_bins, params) for name in names if name not in known}
-    return {name: known[name] for name in names if asked or evidence.answers(known[name][1])}
+    kept |= {name: build_metric(name, evidence, n_bins, params) for name in names if name not in kept}
+    return {name: kept[name] for name in names if asked or evidence.answers(kept[name][1])}
 
 
 def needed(
@@ -294,7 +291,7 @@ def evaluate_evidence(
     test: JointTest | None = None,
     fewest_groups: int = 2,
     risk: bool = False,
-    known: dict[str, Any] | None = None,
+    kept: dict[str, tuple[Metric, Recipe]] | None = None,
 ) -> Evaluation:
     """Evaluate any form of evidence: the only place where a table of results and its verdict are made.
 
@@ -303,14 +300,13 @@ def evaluate_evidence(
     evidence : Evidence
         Rows of class probabilities, top-label pairs or means and variances, or a `Summary`.
     metrics, n_bins, level, n_resamples, groups, tolerance, rng, risk
-        As in `calibrant.evaluate`; `params` are further parameters, given to every metric that knows them.
+        As in `calibrant.evaluate`; `params` are further parameters, given to every metric that knows them; `kept`
+        keeps metrics that were built with the same settings from one slice to the next.
     test : JointTest, optional
         The joint test, made elsewhere (slices are drawn together); the verdict rests on it, and without resamples the
         row of KS too.
     fewest_groups : int, default 2
         Clusters below which `groups` is refused; a slice may lie in one, and then shows dashes.
-    known : dict, optional
-        Metrics built for another slice with the same settings; new ones are entered.
 
     Examples
     --------
@@ -330,7 +326,7 @@ def evaluate_evidence(
     if not evidence.n:
         raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
     generator = check_rng(rng, evidence.caller)
-    built = build_metrics(evidence, metrics, n_bins, params, known)
+    built = build_metrics(evidence, metrics, n_bins, params, kept)
     values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}
     clusters = check_groups(groups, evidence, fewest_groups)
     if clusters is None and evidence.task != "regression":

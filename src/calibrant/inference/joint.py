@@ -34,19 +34,9 @@ from calibrant.inference.corrections import step_down, tail_scores
 from calibrant.views import View
 
 __all__ = [
-    "CLASS_SHARE",
-    "WEIGHTS",
-    "JointTest",
-    "apart",
-    "class_pvalues",
-    "clustered_joint",
-    "hosmer_lemeshow",
-    "joint_among",
-    "joint_of",
-    "joint_test",
-    "members",
-    "slope",
-]
+    "CLASS_SHARE", "WEIGHTS", "JointTest", "apart", "class_pvalues", "clustered_joint", "hosmer_lemeshow",
+    "joint_of", "joint_test", "members", "slope"
+]  # fmt: skip
 
 #: Members of the joint test and their parts of the error rate.
 WEIGHTS = {"ks": 0.42, "slope": 0.45, "shape": 0.09, "groups": 0.04}
@@ -105,16 +95,13 @@ def clustered_joint(
     return max(found, key=lambda test: test.pvalue)
 
 
-def joint_of(table: Table, drawn: Floats, last: float | None = None) -> JointTest:
+def joint_of(table: Table, drawn: Floats, last: float | None = None, *, own: bool = False) -> JointTest:
     """Test the rows of a table against draws of their residuals Σw·(t − e), shape (replicates, rows).
 
-    Draws are equally likely; where the last one has a chance of its own, `last`, the others share the rest.
+    Draws are equally likely; where the last one has a chance of its own, `last`, the others share the rest. With `own`
+    the rows' own residuals stand before those of the draws.
     """
-    return joint_among(table, np.concatenate([(table.wt - table.we)[None, :], drawn]), last)
-
-
-def joint_among(table: Table, residual: Floats, last: float | None = None) -> JointTest:
-    """Test the first of the residuals against the others, as `joint_of` does."""
+    residual = drawn if own else np.concatenate([(table.wt - table.we)[None, :], drawn])
     drawn = residual[1:]
     mass = np.full(len(residual), 1.0 / len(residual))
     if last is not None:

@@ -27,20 +27,13 @@ from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
-from calibrant.inference.joint import JointTest, clustered_joint, joint_among, joint_of
+from calibrant.inference.joint import JointTest, clustered_joint, joint_of
 from calibrant.inference.verdict import ALPHA, Verdict
 
 __all__ = [
-    "FileEvaluation",
-    "Slice",
-    "correct",
-    "evaluate_parts",
-    "evaluate_slices",
-    "slice_tests",
-    "split",
-    "split_column",
-    "with_groups",
-]
+    "FileEvaluation", "Slice", "correct", "evaluate_parts", "evaluate_slices", "slice_tests", "split",
+    "split_column", "with_groups"
+]  # fmt: skip
 
 #: Slices up to which every metric of every slice gets a null distribution and an interval of its own.
 DETAILED = 50
@@ -249,18 +242,16 @@ def slice_tests(
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
         if order is None or room is None:
             return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
-        found = joint_among(table, order.residuals(table, own, room))
+        found = joint_of(table, order.residuals(table, own, room), own=True)
         return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
-    def run_some(some: Sequence[Any]) -> list[JointTest | None]:
-        room = np.empty((SLICE_STEPS, n_resamples + 1))
-        return [run(job, room) for job in some]
+    def run_block(block: Sequence[Any]) -> list[JointTest | None]:
+        room = np.empty((SLICE_STEPS, n_resamples + 1)) if many else None
+        return [run(job, room) for job in block]
 
     jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
-    if not many:
-        return list(map(run, jobs))
     blocks = [jobs[start : start + DETAILED] for start in range(0, len(jobs), DETAILED)]
-    return [test for block in map_chunks(run_some, blocks) for test in block]
+    return [test for block in map_chunks(run_block, blocks) for test in block]
 
 
 def _shared_signs(groups: Sequence[Any], n_resamples: int, rng: np.random.Generator) -> list[tuple[Ints, Array]]:
@@ -324,11 +315,11 @@ def evaluate_parts(
     tests: list[JointTest | None] = [None] * len(filled)
     if judged_by_draws:
         tests = slice_tests(list(filled.values()), n_resamples, rng, clusters)
-    known: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     evaluated = [
         evaluate_evidence(
             part,
-            known=known,
+            kept=kept,
             metrics=metrics,
             n_resamples=slice_resamples,
             groups=None if groups is None else groups[key],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 from functools import reduce
+from itertools import combinations
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,8 @@ def load_summaries(data: Any) -> Slices | None:
 
 def add_files(files: Sequence[str]) -> Slices:
     """Return summary files added up; two of the same rows are refused by name."""
-    held: list[Slices] = []
-    for name in files:
-        one = Slices.load(name)
-        for other, known in zip(files, held, strict=False):
-            if one.whole.n == known.whole.n > 0 and one.whole.same_rows(known.whole):
-                said = f"{other} and {name} hold the same rows, which would count twice"
-                raise FileError(said, hint="name one of them")
-        held.append(one)
+    held = [Slices.load(name) for name in files]
+    for (one, mine), (two, yours) in combinations(zip(files, held, strict=True), 2):
+        if mine.whole.n == yours.whole.n > 0 and mine.whole.same_rows(yours.whole):
+            raise FileError(f"{one} and {two} hold the same rows, which would count twice", hint="name one of them")
     return reduce(add, held)
