@@ -6,9 +6,10 @@ A group-by of a hundred thousand cells misses the cache for every row and grows;
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -114,20 +115,25 @@ class _Cells:
             self.spilled = np.stack([held & 0xFFFFFFFF, held >> 32]) + (self.spilled if self.spilled.size else 0.0)
             self.counts[:, 0], self.rows = 0, more
 
-    def table(self, slot: int = 0) -> Table:
-        start = slot * self.size
-        here = slice(start, start + self.size)
+    def tables(self, slots: int = 1) -> Iterator[Table]:
+        """Yield the cells of the first slots."""
+        here = slice(0, slots * self.size)
         if self.weighted:
             used = np.flatnonzero(self.sums[0, here])
-            n, ws, wt, w, w2 = self.sums[:, here][:, used]
+            columns = dict(zip(("n", "ws", "wt", "w", "w2"), self.sums[:, used], strict=True))
         else:
             held = self.counts[here, 0]
             used = np.flatnonzero(held | self.spilled[0, here].astype(np.int64) if self.spilled.size else held)
             n, wt = (held[used] & 0xFFFFFFFF).astype(np.float64), (held[used] >> 32).astype(np.float64)
             if self.spilled.size:
-                n, wt = n + self.spilled[0, start + used], wt + self.spilled[1, start + used]
-            ws, w, w2 = self.sums[start + used, 1], n, n
-        return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
+                n, wt = n + self.spilled[0, used], wt + self.spilled[1, used]
+            columns = {"n": n, "ws": self.sums[used, 1], "wt": wt}
+        keys = dense_keys(used % self.size, self.grid)
+        ends = np.searchsorted(used, np.arange(slots + 1) * self.size).tolist()
+        for a, b in pairwise(ends):
+            one = {name: column[a:b] for name, column in columns.items()}
+            w, w2 = one.get("w", one["n"]), one.get("w2", one["n"])
+            yield Table(self.grid, keys[a:b], one["n"], w, one["ws"], one["wt"], one["ws"], w2)
 
 
 @dataclass
@@ -161,8 +167,8 @@ class SliceCells:
         for view, group in list(self.cells):
             held = self.cells.pop((view, group))  # its memory goes as the tables come
             place = self.model.views.index(view)
-            for slot, key in enumerate(keys):
-                parts[key].add_cells(place, group, held.table(slot))
+            for key, table in zip(keys, held.tables(len(keys)), strict=True):
+                parts[key].add_cells(place, group, table)
 
 
 def is_local(table: Any) -> bool:
@@ -230,7 +236,7 @@ def fill_batches(
     if sums and (waiting or not (totals or slices)):
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))], slices)
     for (view, group), counted in cells.items():
-        summary.add_cells(summary.views.index(view), group, counted.table())
+        summary.add_cells(summary.views.index(view), group, *counted.tables())
     return set(done)
 
 

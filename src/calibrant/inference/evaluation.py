@@ -357,7 +357,7 @@ def evaluate_evidence(
     if few_clusters(clusters):
         why = too_few(clusters, evidence.counts or groups is not None)
         notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
-    elif known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
+    elif clusters is not None and known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
