@@ -194,8 +194,8 @@ def cell_pass(
             s[cell, 1] += score[start + i]
 
 
-def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, sums: Any) -> None:
-    """Run a tape over columns, a few rows at a time, and add up its outputs (`calibrant.engines.tape`)."""
+def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums: Any) -> None:
+    """Run a tape over columns, a few rows at a time, and add up its outputs, by slots if there are any."""
     n, tile = columns.shape[1], work.shape[1]
     for start in range(0, n, tile):
         size = min(tile, n - start)
@@ -245,9 +245,13 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, sums: Any) -> No
                     out[i] = 1.0 if a[i] == b[i] else 0.0
         for j in range(len(outputs)):
             total = 0.0
-            for i in range(size):
-                total += work[outputs[j], i]
-            sums[j] += total
+            if len(slots):
+                for i in range(size):
+                    sums[slots[start + i], j] += work[outputs[j], i]
+            else:
+                for i in range(size):
+                    total += work[outputs[j], i]
+                sums[0, j] += total
 
 
 def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
@@ -426,7 +430,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [void(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
         set(),
     ),
-    "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], _read(int64), float64[::1])], _REORDER),
+    "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
     "path_pass": (
         [
             numba.types.UniTuple(float64, 2)(_read(int32), _read(float32)),

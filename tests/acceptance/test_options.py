@@ -49,7 +49,7 @@ BASE: dict[str, list[str]] = {
     "report": ["{file}", "--no-compare", "--resamples", "30", "--json"],
     "monitor": ["{out}/store", "{file}", "--name", "day4", "--json"],
     "summarize": ["{file}", "-o", "{out}/day.calsum", "--json"],
-    "merge": ["day.calsum", "day.calsum", "-o", "{out}/both.calsum", "--json"],
+    "merge": ["day.calsum", "later.calsum", "-o", "{out}/both.calsum", "--json"],
     "explain": ["ece"],
     "study": ["bins", "{file}", "--quick", "--json"],
 }
@@ -299,7 +299,8 @@ class Bench:
             done = run(("fit", FILES[task], "--method", METHOD[task], "-o", f"{task}.json"), folder)
             if done.code != 0:  # regression methods by name are new
                 run(("fit", FILES[task], "-o", f"{task}.json"), folder)
-        run(("summarize", FILES["pattern"], "-o", "day.calsum"), folder)
+        for name, files in (("day", FILES), ("later", AFTER)):
+            run(("summarize", files["pattern"], "-o", f"{name}.calsum"), folder)
         for task in TASKS:
             for day in (1, 2, 3):
                 run(("monitor", f"{task}_store", (AFTER, FILES)[day % 2][task], "--name", f"day{day}"), folder)

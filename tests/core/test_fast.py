@@ -250,5 +250,5 @@ def test_counts_of_a_cell_may_pass_32_bits():
     for _ in range(3):
         cells.add(one, np.array([1.0, 1.0, 0.0]), 1, None)
         cells.rows = 1 << 31  # as if the cell were full: the next rows move it away
-    table = cells.table()
+    (table,) = cells.tables()
     assert (table.n.tolist(), table.wt.tolist(), table.ws.tolist()) == ([9.0], [6.0], [4.5])

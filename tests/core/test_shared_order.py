@@ -18,14 +18,21 @@ def table(count=COUNT, p=P):
     return Table(1200, np.arange(len(p)), count, count, we, we, we, count)
 
 
+def draws(rows, size, rng):
+    found = SharedOrder(len(rows) + 3, size, rng).residuals(rows, rng, np.empty((len(rows) + 3, size + 1)))
+    assert (found[0] == rows.wt - rows.we).all()
+    return np.rint(found[1:] + rows.we)
+
+
 def test_draws_are_binomial_and_independent():
     from scipy.stats import binom, chisquare
 
     rng = np.random.default_rng(0)
     size = 20_000
-    drawn = SharedOrder(8, size, rng).draw(table(), rng)
-    assert drawn.shape == (size, 5)
-    for column, n, p in zip(drawn.T, COUNT, P, strict=True):
+    count, share = np.tile(COUNT, 4), np.tile(P, 4)  # more rows than one block
+    drawn = draws(table(count, share), size, rng)
+    assert drawn.shape == (size, 20)
+    for column, n, p in zip(drawn.T, count, share, strict=True):
         values = np.arange(n + 1)
         expected = size * binom.pmf(values, n, p)
         seen = np.bincount(column.astype(int), minlength=len(values))
@@ -36,14 +43,14 @@ def test_draws_are_binomial_and_independent():
             sum_check=False,
         )
         assert found.pvalue > 1e-4
-    correlation = np.corrcoef(drawn.T) - np.eye(5)
+    correlation = np.corrcoef(drawn.T) - np.eye(20)
     assert np.abs(correlation).max() < 5 / np.sqrt(size)
 
 
 def test_what_is_certain_never_varies():
     rng = np.random.default_rng(0)
     count, p = np.array([4.0, 900.0, 2.0]), np.array([0.0, 1.0, 0.5])
-    drawn = SharedOrder(3, 500, rng).draw(table(count, p), rng)
+    drawn = draws(table(count, p), 500, rng)
     assert (drawn[:, 0] == 0).all()
     assert (drawn[:, 1] == 900).all()
     assert set(drawn[:, 2]) == {0.0, 1.0, 2.0}
@@ -59,6 +66,6 @@ def test_wide_counts_are_drawn_one_by_one(monkeypatch):
 
     monkeypatch.setattr(resampling, "draw_outcomes", draw)
     rng = np.random.default_rng(0)
-    drawn = SharedOrder(1, 200, rng).draw(table(np.array([1e6]), np.array([0.5])), rng)
+    drawn = draws(table(np.array([1e6]), np.array([0.5])), 200, rng)
     assert called
     assert drawn.std() == pytest.approx(500, rel=0.3)

@@ -13,6 +13,7 @@ from calibrant.io.layout import Layout
 from calibrant.io.predictions import to_forecast
 from calibrant.io.readers import read_predictions
 from calibrant.workflows.evaluate import evaluate
+from calibrant.workflows.summarize import merge, summarize
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 40)
@@ -257,3 +258,19 @@ def test_slices_are_evaluated_and_corrected(tmp_path):
     assert min(corrected["good"], corrected["good too"]) > 0.05
     with pytest.raises(FileError, match="'color'"):
         evaluate(tmp_path / "a.npz", by="color")
+
+
+def test_summaries_of_the_same_rows_do_not_count_twice(tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random((2, 500))
+    for name, score, engine in (("a", p[0], "polars"), ("b", p[1], "polars"), ("again", p[0], "duckdb")):
+        rows = pl.DataFrame({"score": score, "label": (p[0] > 0.5).astype(int)})
+        rows.write_parquet(tmp_path / f"{name}.parquet")
+        summarize(tmp_path / f"{name}.parquet", tmp_path / f"{name}.calsum", engine=engine)
+    one, two, again = (tmp_path / f"{name}.calsum" for name in ("a", "b", "again"))
+    assert merge([one, two]).slices.whole.n == 1000
+    for files in ([one, one], [one, two, again], [tmp_path / "a*.calsum"]):
+        with pytest.raises(FileError, match=r"a.*calsum and .*a.*calsum hold the same rows"):
+            merge(files)
+    with pytest.raises(FileError, match="hold the same rows"):
+        evaluate(tmp_path / "*.calsum")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.core import counts
 from calibrant.inference import slices
 from calibrant.inference.slices import correct, slice_tests
 
@@ -39,3 +40,20 @@ def test_few_and_many_slices_agree(monkeypatch):
     assert [a.ks[1] for a in many] == pytest.approx([b.ks[1] for b in few], rel=0.15)
     found = [sum(p < 0.05 for p in correct(tests)) for tests in (many, few)]
     assert abs(found[0] - found[1]) <= 5
+
+
+def test_counts_near_their_mean_need_no_law(monkeypatch):
+    rng = np.random.default_rng(0)
+    cases = []
+    for _ in range(150):
+        expected = rng.uniform(20, 3000, 3)
+        variance = expected * rng.uniform(0.3, 1.0, 3)
+        cases.append((expected, variance, np.rint(rng.normal(expected, np.sqrt(variance)))))
+    asked, real = [], counts.count_law
+    monkeypatch.setattr(counts, "count_law", lambda *given: asked.append(given) or real(*given))
+    quick = [counts.family_pvalues(*case) for case in cases]
+    assert 60 < len(asked) < 330  # of 450
+    monkeypatch.setattr("scipy.special.ndtr", np.zeros_like)  # no bound: every law is made
+    slow = [counts.family_pvalues(*case) for case in cases]
+    np.testing.assert_array_equal(quick, slow)
+    assert (np.array(slow) < 1).any()

@@ -167,10 +167,16 @@ def family_pvalues(
     >>> float(found[-1]) < 0.01, float(found[0])
     (True, 1.0)
     """
+    from scipy.special import ndtr
+
     likely = np.zeros((3, len(expected))) if likely is None else likely
-    varies = np.flatnonzero(expected > 0)
-    laws = [count_law(float(expected[i]), float(variance[i]), likely[:, i]) for i in varies]
     out = np.where((expected <= 0) & (observed > 0), 0.0, 1.0)  # what cannot happen happened
+    varies = np.flatnonzero(expected > 0)
+    spread = np.sqrt(np.maximum(variance[varies], 1e-300))
+    nearest = ndtr(-np.abs(observed - expected)[varies] / spread) - 0.56 / spread
+    if (nearest > most).all():  # by Berry and Esseen's bound no tail is as small as `most`
+        return out
+    laws = [count_law(float(expected[i]), float(variance[i]), likely[:, i]) for i in varies]
     tail = np.array([law.smaller(float(observed[i])) for i, law in zip(varies, laws, strict=True)])
     levels = np.unique(tail[tail <= most])
 

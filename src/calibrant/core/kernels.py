@@ -18,19 +18,9 @@ from calibrant.core.parallel import map_chunks
 from calibrant.core.weights import are_counts
 
 __all__ = [
-    "KERNELS",
-    "check_gamma",
-    "kernel_matrix",
-    "laplace_sum",
-    "median_distance",
-    "median_rows",
-    "pair_sum",
-    "paired_kernel",
-    "residuals",
-    "resolve_gamma",
-    "spread_rows",
-    "unbiased_value",
-]
+    "KERNELS", "check_gamma", "kernel_matrix", "laplace_sum", "median_distance", "median_rows", "pair_sum",
+    "paired_kernel", "residuals", "resolve_gamma", "spread_rows", "unbiased_value"
+]  # fmt: skip
 
 KERNELS = ("exponential", "gaussian", "total-variation")
 

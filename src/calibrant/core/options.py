@@ -12,18 +12,9 @@ import numpy as np
 from calibrant.errors import input_error
 
 __all__ = [
-    "check_count",
-    "check_counts",
-    "check_number",
-    "check_numbers",
-    "check_path",
-    "check_positive",
-    "check_rng",
-    "check_scale",
-    "check_share",
-    "check_type",
-    "listed",
-]
+    "check_count", "check_counts", "check_number", "check_numbers", "check_path", "check_positive", "check_rng",
+    "check_scale", "check_share", "check_type", "listed"
+]  # fmt: skip
 
 #: Larger counts are no request that could be met.
 MOST = 10**9

@@ -18,16 +18,9 @@ from calibrant.core import fast
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
-    "Pieces",
-    "isotonic_fit",
-    "isotonic_hits",
-    "isotonic_knots",
-    "pav",
-    "pool_hits",
-    "pool_ties",
-    "smooth_knots",
-    "thin_knots",
-]
+    "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots",
+    "thin_knots"
+]  # fmt: skip
 
 
 #: Scores per hit from which a compiled lookup beats a sort, and the fineness of its first step.

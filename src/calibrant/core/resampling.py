@@ -37,6 +37,8 @@ __all__ = [
 
 #: Table entries worked on at once per thread.
 _ENTRIES = 1 << 19
+#: Rows of a table whose outcomes are put into their shared order at once.
+_BLOCK = 8
 #: Rows × classes × replicates of label draws that a call may cost; beyond it there are fewer replicates.
 _LABEL_WORK = 400_000_000
 #: Labels that are always affordable: each costs a search among the classes, and all of a row one look at it.
@@ -216,28 +218,37 @@ class SharedOrder:
     """Draws of many tables at a small part of the price of `draw_outcomes`, with the same law for each.
 
     How often each count comes is multinomial; which draw gets it is a random order that all tables share. They are
-    independent once the caller shuffles what it makes of the draws of each.
+    independent once the caller shuffles what it makes of the draws of each. Blocks of a few rows go to memory that the
+    caller keeps: fresh pages for every table cost more than the draws.
     """
 
     def __init__(self, rows: int, size: int, rng: np.random.Generator) -> None:
-        self.size, self.places = size, rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
+        self.size, places = size, rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
+        self.places = places - (np.arange(rows) // _BLOCK * _BLOCK * size)[:, None]  # inside their block
 
-    def draw(self, table: Table, rng: np.random.Generator) -> Floats:
-        """Draw Σw·t of every table row, shape (size, rows)."""
+    def residuals(self, table: Table, rng: np.random.Generator, room: Floats) -> Floats:
+        """Put Σw·(t − e) of every table row and of `size` draws of it into `room`, as a (1 + size, rows) array."""
+        out = room[: len(table)]
+        out[:, 0] = table.wt - table.we
         count, p = np.rint(table.w), np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)
         reach = 7.0 * np.sqrt(count * p * (1.0 - p)) + 8.0
         low, high = np.maximum(np.floor(count * p - reach), 0.0), np.minimum(np.ceil(count * p + reach), count)
         width = int((high - low).max()) + 1
         if 2 * width > self.size:  # so many counts to choose from that single draws are cheaper
-            return draw_outcomes(table, self.size, rng)
+            out[:, 1:] = (draw_outcomes(table, self.size, rng) - table.we).T
+            return out.T
         values = low[:, None] + np.arange(width)
         chance = np.zeros(values.shape)
         odds = np.maximum(count[:, None] - values[:, :-1], 1e-300) / (values[:, :-1] + 1.0)  # no more events than rows
         np.cumsum(np.log(odds) + np.log(p / (1.0 - p))[:, None], axis=1, out=chance[:, 1:])
         np.exp(chance - chance.max(axis=1, keepdims=True), out=chance)
         chance /= chance.sum(axis=1, keepdims=True)
-        ordered = np.repeat(values.ravel(), rng.multinomial(self.size, chance).ravel())
-        return np.asarray(ordered.take(self.places[: len(p)]).T)
+        times = rng.multinomial(self.size, chance)
+        for start in range(0, len(p), _BLOCK):
+            rows = slice(start, min(start + _BLOCK, len(p)))
+            ordered = np.repeat(values[rows].ravel(), times[rows].ravel())
+            np.subtract(ordered.take(self.places[rows]), table.we[rows, None], out=out[rows, 1:])
+        return out.T
 
 
 def _chunks(n_resamples: int, width: int, least: int = 1) -> list[int]:

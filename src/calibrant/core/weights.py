@@ -9,16 +9,9 @@ import numpy as np
 from calibrant._typing import Floats, Ints
 
 __all__ = [
-    "MOST_COUNTED",
-    "WeightKind",
-    "are_counts",
-    "effective_n",
-    "effective_weights",
-    "mass_edges",
-    "rows_worth",
-    "safe_weights",
-    "weight_kind",
-]
+    "MOST_COUNTED", "WeightKind", "are_counts", "effective_n", "effective_weights", "mass_edges", "rows_worth",
+    "safe_weights", "weight_kind"
+]  # fmt: skip
 
 #: Counts of equal rows, or importance weights, which matter only relative to one another.
 WeightKind: TypeAlias = Literal["frequency", "importance"]

@@ -6,9 +6,10 @@ A group-by of a hundred thousand cells misses the cache for every row and grows;
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -30,6 +31,8 @@ __all__ = ["SliceCells", "fill_batches", "is_local"]
 
 #: Rows of a batch, as many as there are cells or more, and rows whose score sums are made at once.
 _BATCH, _SUMMED = 1 << 17, 1 << 20
+#: Column with the number of the slice of a row.
+_SLOT = "__slot"
 #: Pieces of work that wait while the engine reads on.
 _AHEAD = 8
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
@@ -112,20 +115,25 @@ class _Cells:
             self.spilled = np.stack([held & 0xFFFFFFFF, held >> 32]) + (self.spilled if self.spilled.size else 0.0)
             self.counts[:, 0], self.rows = 0, more
 
-    def table(self, slot: int = 0) -> Table:
-        start = slot * self.size
-        here = slice(start, start + self.size)
+    def tables(self, slots: int = 1) -> Iterator[Table]:
+        """Yield the cells of the first slots."""
+        here = slice(0, slots * self.size)
         if self.weighted:
             used = np.flatnonzero(self.sums[0, here])
-            n, ws, wt, w, w2 = self.sums[:, here][:, used]
+            columns = dict(zip(("n", "ws", "wt", "w", "w2"), self.sums[:, used], strict=True))
         else:
             held = self.counts[here, 0]
             used = np.flatnonzero(held | self.spilled[0, here].astype(np.int64) if self.spilled.size else held)
             n, wt = (held[used] & 0xFFFFFFFF).astype(np.float64), (held[used] >> 32).astype(np.float64)
             if self.spilled.size:
-                n, wt = n + self.spilled[0, start + used], wt + self.spilled[1, start + used]
-            ws, w, w2 = self.sums[start + used, 1], n, n
-        return Table(self.grid, dense_keys(used, self.grid), n, w, ws, wt, ws, w2)
+                n, wt = n + self.spilled[0, used], wt + self.spilled[1, used]
+            columns = {"n": n, "ws": self.sums[used, 1], "wt": wt}
+        keys = dense_keys(used % self.size, self.grid)
+        ends = np.searchsorted(used, np.arange(slots + 1) * self.size).tolist()
+        for a, b in pairwise(ends):
+            one = {name: column[a:b] for name, column in columns.items()}
+            w, w2 = one.get("w", one["n"]), one.get("w2", one["n"])
+            yield Table(self.grid, keys[a:b], one["n"], w, one["ws"], one["wt"], one["ws"], w2)
 
 
 @dataclass
@@ -136,27 +144,31 @@ class SliceCells:
     by: tuple[str, ...]
     known: pl.DataFrame = field(default_factory=pl.DataFrame)
     cells: dict[tuple[View, int], _Cells] = field(default_factory=dict)
+    totals: dict[str, Floats] = field(default_factory=dict)
+    room: int = 0
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
         for _ in range(2):  # values that are new get numbers
-            numbered = (self.known if self.known.width else frame.clear()).with_row_index("__slot")
+            numbered = (self.known if self.known.width else frame.clear()).with_row_index(_SLOT)
             joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
-            found = joined["__slot"]
+            found = joined[_SLOT]
             if not found.null_count():
                 break
-            self.known = numbered.drop("__slot").vstack(frame.filter(found.is_null()).unique())
+            self.known = numbered.drop(_SLOT).vstack(frame.filter(found.is_null()).unique())
         return found.to_numpy().astype(np.int64)
 
-    def read(self, parts: dict[tuple[Any, ...], Summary]) -> None:
-        """Put the cells into the summaries of the slices."""
+    def read(self, prepared: FrameRows, parts: dict[tuple[Any, ...], Summary]) -> None:
+        """Put the cells and sums into the summaries of the slices."""
         keys = [tuple(map(canonical, key)) for key in self.known.rows()]
         parts |= {key: self.model.empty() for key in keys if key not in parts}
+        for slot, key in enumerate(keys if self.totals else ()):
+            read_sums(prepared, parts[key], {name: column[slot : slot + 1] for name, column in self.totals.items()})
         for view, group in list(self.cells):
             held = self.cells.pop((view, group))  # its memory goes as the tables come
             place = self.model.views.index(view)
-            for slot, key in enumerate(keys):
-                parts[key].add_cells(place, group, held.table(slot))
+            for key, table in zip(keys, held.tables(len(keys)), strict=True):
+                parts[key].add_cells(place, group, table)
 
 
 def is_local(table: Any) -> bool:
@@ -165,15 +177,15 @@ def is_local(table: Any) -> bool:
 
 
 def fill_batches(
-    prepared: FrameRows, summary: Summary, views: Sequence[View], *, sums: bool, slices: SliceCells | None = None
+    prepared: FrameRows, summary: Summary, views: Sequence[View], *, slices: SliceCells | None = None
 ) -> set[View]:
-    """Count cells of these views and of `slices`, and `sums`, in one pass over the rows; return the views it could.
+    """Count cells of these views, or those of `slices`, and sums in one pass over the rows; return the views it could.
 
     The pass ends where there are more slices than their cells have room for.
     """
     source = _Source(prepared.n_classes)
     done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
-    sums = sums and (prepared.weighted or any(prepared.recipes()))
+    sums = prepared.weighted or any(prepared.recipes())
     cells: dict[tuple[View, int], _Cells] = {}
     names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(names))
@@ -186,11 +198,14 @@ def fill_batches(
         prepared.references  # noqa: B018 -- asked for now: DuckDB gives up a stream when another query begins
         tape = None if prepared.weighted else Tape(prepared)
 
-    def add_sums(batch: dict[str, Array]) -> None:
-        if tape is None or not tape.add(batch, totals):
-            waiting.append(pl.DataFrame(batch))
+    if slices is not None:
+        slices.room, totals = most, slices.totals
+
+    def add_sums(batch: dict[str, Array], slot: Ints | None) -> None:
+        if tape is None or not tape.add(batch, totals, slot, 1 if slot is None else most):
+            waiting.append(pl.DataFrame(batch if slot is None else {**batch, _SLOT: slot}))
             if sum(map(len, waiting)) >= _SUMMED:
-                _add_sums(prepared, summary, waiting)
+                _add_sums(prepared, summary, waiting, slices)
 
     def add_cells(batch: dict[str, Array], slot: Ints | None) -> None:
         weight = batch.get(WEIGHT)
@@ -214,14 +229,14 @@ def fill_batches(
             if slot is not None and slot.max(initial=0) >= most:
                 return set()
             if sums:
-                lanes.put(0, add_sums, batch)
+                lanes.put(0, add_sums, batch, slot)
             lanes.put(1, add_cells, batch, slot)
-    if totals:
+    if totals and slices is None:
         read_sums(prepared, summary, totals)
-    if sums and (waiting or not totals):
-        _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))])
+    if sums and (waiting or not (totals or slices)):
+        _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))], slices)
     for (view, group), counted in cells.items():
-        summary.add_cells(summary.views.index(view), group, counted.table())
+        summary.add_cells(summary.views.index(view), group, *counted.tables())
     return set(done)
 
 
@@ -249,9 +264,15 @@ class _Lanes:
                 pool.shutdown(cancel_futures=True)
 
 
-def _add_sums(prepared: FrameRows, summary: Summary, waiting: list[pl.DataFrame]) -> None:
+def _add_sums(prepared: FrameRows, summary: Summary, waiting: list[pl.DataFrame], slices: SliceCells | None) -> None:
     """Add the score sums of some batches, by Polars: a plan of many steps is worth it for a million rows."""
-    query = prepared.sums((), nw.from_native(pl.concat(waiting).lazy())).to_native()
+    query = prepared.sums(() if slices is None else (_SLOT,), nw.from_native(pl.concat(waiting).lazy())).to_native()
     found = query.collect(engine="streaming")
-    read_sums(prepared, summary, {name: found[name].to_numpy() for name in found.columns})
     waiting.clear()
+    columns = {name: found[name].to_numpy() for name in found.columns}
+    if slices is None:
+        read_sums(prepared, summary, columns)
+        return
+    slot = columns.pop(_SLOT)
+    for name, values in columns.items():
+        slices.totals.setdefault(name, np.zeros(slices.room))[slot] += values

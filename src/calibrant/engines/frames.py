@@ -221,10 +221,10 @@ def _summarize_columns(
     local = is_local(table)
     summed = bool(by) or local
     slices = SliceCells(model, by) if by and local else None
-    filled = fill_batches(prepared, whole, rest, sums=not by, slices=slices) if local else set()
+    filled = fill_batches(prepared, whole, rest, slices=slices) if local else set()
     if slices is not None and filled:
-        slices.read(parts)
-    queries = list(_queries(prepared, model, by, filled)) if by else []
+        slices.read(prepared, parts)
+    queries = list(_queries(prepared, model, by, filled, sums=not filled)) if by else []
     mine = len(queries)
     queries += _queries(prepared, whole, (), filled | known, sums=not summed, bins=not by)
 

@@ -132,17 +132,21 @@ class Tape:
         self.held = {rows[place]: value for value, place in self.constants.items()}
         self.sums: Ints = np.array([rows[place] for place in self.outputs.values()], dtype=np.int64)
 
-    def add(self, batch: Mapping[str, Array], total: dict[str, Floats]) -> bool:
-        """Add the sums of a batch to a total as `read_sums` takes it; False where no compiled loop is at hand."""
+    def add(
+        self, batch: Mapping[str, Array], total: dict[str, Floats], slots: Ints | None = None, room: int = 1
+    ) -> bool:
+        """Add the sums of a batch, by the slots of its rows, to a total; False where no compiled loop is at hand."""
         n = len(batch[self.names[0]])
         kernel = fast.kernel("tape_pass", n * len(self.names))
         if kernel is None:
             return False
-        work, found = np.empty((self.size, _TILE)), np.zeros(len(self.sums))
+        work, found = np.empty((self.size, _TILE)), np.zeros((room, len(self.sums)))
         for row, value in self.held.items():
             work[row] = value
         columns = np.stack([batch[name] for name in self.names])
-        kernel(self.program, columns, work, self.sums, found)
-        for name, value in zip((*self.outputs, "__n_n"), (*found.tolist(), float(n)), strict=True):
-            total[name] = total.get(name, np.zeros(1)) + value
+        places = np.zeros(0, dtype=np.int64) if slots is None else slots
+        kernel(self.program, columns, work, self.sums, places, found)
+        rows = np.array([n]) if slots is None else np.bincount(slots, minlength=room)
+        for name, values in zip((*self.outputs, "__n_n"), (*found.T, rows), strict=True):
+            total[name] = total.get(name, np.zeros(room)) + values
         return True

@@ -93,13 +93,12 @@ def tail_scores(observed: Floats, draws: Floats) -> tuple[Floats, Floats]:
     pool = np.concatenate([observed[:, None], draws], axis=1)  # the observed one is a draw like the others
     size = pool.shape[1]
     beyond = min(max(int(np.ceil(_TAIL * size)), 10), size)
-    scores = np.empty(pool.shape)
-    for i, row in enumerate(pool):
-        ordered = np.sort(row)
-        slack = 1e-12 * np.maximum(1.0, np.abs(row))
-        scores[i] = -np.log((size - np.searchsorted(ordered, row - slack)) / size)
-        tail = ordered[-beyond:]
-        if (np.diff(tail) > 0).mean() > 0.5:  # many values: an exponential tail from its lowest on
-            far = row > tail[0]
-            scores[i, far] = -np.log(beyond / size) + (row[far] - tail[0]) / float((tail - tail[0]).mean())
+    ordered, slack = np.sort(pool, axis=1), 1e-12 * np.maximum(1.0, np.abs(pool))
+    below = np.array([np.searchsorted(*rows) for rows in zip(ordered, pool - slack, strict=True)])
+    scores = -np.log((size - below) / size)
+    tail = ordered[:, -beyond:]
+    lowest, many = tail[:, :1], (np.diff(tail, axis=1) > 0).mean(axis=1, keepdims=True) > 0.5
+    scale = np.where(many, (tail - lowest).mean(axis=1, keepdims=True), 1.0)
+    far = many & (pool > lowest)  # many values: an exponential tail from its lowest on
+    np.copyto(scores, -np.log(beyond / size) + (pool - lowest) / scale, where=far)
     return scores[:, 0], scores[:, 1:]

@@ -163,8 +163,10 @@ def build_metrics(
     metrics: Iterable[str] | str | None,
     n_bins: int | None = None,
     params: Mapping[str, Any] | None = None,
+    kept: dict[str, tuple[Metric, Recipe]] | None = None,
 ) -> dict[str, tuple[Metric, Recipe]]:
     """Return metrics and recipes by name; the default set and ``"all"`` leave out what the evidence cannot answer."""
+    kept = {} if kept is None else kept
     metrics = "all" if isinstance(metrics, str) and metrics.lower() == "all" else metrics
     everything = isinstance(metrics, str) and metrics == "all"
     asked = metrics is not None and not everything
@@ -178,8 +180,8 @@ def build_metrics(
     else:
         words = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
         names = [judged_name(evidence, word) if word.endswith(f"@{JUDGED}") else word for word in words]
-    built = {name: build_metric(name, evidence, n_bins, params) for name in names}
-    return {name: pair for name, pair in built.items() if asked or evidence.answers(pair[1])}
+    kept |= {name: build_metric(name, evidence, n_bins, params) for name in names if name not in kept}
+    return {name: kept[name] for name in names if asked or evidence.answers(kept[name][1])}
 
 
 def needed(
@@ -288,6 +290,7 @@ def evaluate_evidence(
     test: JointTest | None = None,
     fewest_groups: int = 2,
     risk: bool = False,
+    kept: dict[str, tuple[Metric, Recipe]] | None = None,
 ) -> Evaluation:
     """Evaluate any form of evidence: the only place where a table of results and its verdict are made.
 
@@ -296,7 +299,8 @@ def evaluate_evidence(
     evidence : Evidence
         Rows of class probabilities, top-label pairs or means and variances, or a `Summary`.
     metrics, n_bins, level, n_resamples, groups, tolerance, rng, risk
-        As in `calibrant.evaluate`; `params` are further parameters, given to every metric that knows them.
+        As in `calibrant.evaluate`; `params` are further parameters, given to every metric that knows them; `kept`
+        keeps metrics that were built with the same settings from one slice to the next.
     test : JointTest, optional
         The joint test, made elsewhere (slices are drawn together); the verdict rests on it, and without resamples the
         row of KS too.
@@ -321,7 +325,7 @@ def evaluate_evidence(
     if not evidence.n:
         raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
     generator = check_rng(rng, evidence.caller)
-    built = build_metrics(evidence, metrics, n_bins, params)
+    built = build_metrics(evidence, metrics, n_bins, params, kept)
     values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}
     clusters = check_groups(groups, evidence, fewest_groups)
     if clusters is None and evidence.task != "regression":
@@ -352,7 +356,7 @@ def evaluate_evidence(
     if few_clusters(clusters):
         why = too_few(clusters, evidence.counts or groups is not None)
         notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
-    elif known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
+    elif clusters is not None and known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]

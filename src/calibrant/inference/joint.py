@@ -34,18 +34,9 @@ from calibrant.inference.corrections import step_down, tail_scores
 from calibrant.views import View
 
 __all__ = [
-    "CLASS_SHARE",
-    "WEIGHTS",
-    "JointTest",
-    "apart",
-    "class_pvalues",
-    "clustered_joint",
-    "hosmer_lemeshow",
-    "joint_of",
-    "joint_test",
-    "members",
-    "slope",
-]
+    "CLASS_SHARE", "WEIGHTS", "JointTest", "apart", "class_pvalues", "clustered_joint", "hosmer_lemeshow",
+    "joint_of", "joint_test", "members", "slope"
+]  # fmt: skip
 
 #: Members of the joint test and their parts of the error rate.
 WEIGHTS = {"ks": 0.42, "slope": 0.45, "shape": 0.09, "groups": 0.04}
@@ -104,23 +95,22 @@ def clustered_joint(
     return max(found, key=lambda test: test.pvalue)
 
 
-def joint_of(table: Table, drawn: Floats, last: float | None = None) -> JointTest:
+def joint_of(table: Table, drawn: Floats, last: float | None = None, *, own: bool = False) -> JointTest:
     """Test the rows of a table against draws of their residuals Σw·(t − e), shape (replicates, rows).
 
-    Draws are equally likely; where the last one has a chance of its own, `last`, the others share the rest.
+    Draws are equally likely; where the last one has a chance of its own, `last`, the others share the rest. With `own`
+    the rows' own residuals stand before those of the draws.
     """
-    mass = np.full(len(drawn) + 1, 1.0 / (len(drawn) + 1))
+    residual = drawn if own else np.concatenate([(table.wt - table.we)[None, :], drawn])
+    drawn = residual[1:]
+    mass = np.full(len(residual), 1.0 / len(residual))
     if last is not None:
         mass[:-1], mass[-1] = (1.0 - last) / len(drawn), last
-    residual = np.concatenate([(table.wt - table.we)[None, :], drawn])
     found = members(table, residual)
-    ranked = {name: upper_ranks(values, mass) for name, values in found.items()}
-    smallest = np.min([ranked[name] / weight for name, weight in WEIGHTS.items()], axis=0)
-    scores = [
-        np.concatenate([own, draws[0]]) + np.log(WEIGHTS[name])
-        for name, values in found.items()
-        for own, draws in [tail_scores(values[:1], values[None, 1:])]
-    ]
+    values = np.stack([found[name] for name in WEIGHTS])
+    weights, ranked = np.array([*WEIGHTS.values()])[:, None], upper_ranks(values, mass)
+    smallest = (ranked / weights).min(axis=0)
+    scores = np.column_stack(tail_scores(values[:, 0], values[:, 1:])) + np.log(weights)
     others = mass[1:] / mass[1:].sum()
     ends = drawn.sum(axis=1) / table.total
     spread = math.sqrt(float(others @ (ends - others @ ends) ** 2))
@@ -132,11 +122,11 @@ def joint_of(table: Table, drawn: Floats, last: float | None = None) -> JointTes
     mean = float(others @ path[1:])
     return JointTest(
         float(mass[smallest <= smallest[0] * (1 + 1e-12)].sum()),
-        {name: float(ranks[0]) for name, ranks in ranked.items()},
+        dict(zip(WEIGHTS, ranked[:, 0].tolist(), strict=True)),
         border,
         spread,
         (float(path[0]), mean, math.sqrt(float(others @ (path[1:] - mean) ** 2))),
-        np.max(scores, axis=0),
+        scores.max(axis=0),
     )
 
 
@@ -144,15 +134,26 @@ def members(table: Table, residual: Floats) -> dict[str, Floats]:
     """Return the statistics of the joint test from residuals Σw·(t − e) of table rows, shape (replicates, rows)."""
     variance = event_variance(table)
     total = max(float(variance.sum()), 1e-300)
-    path = np.cumsum(residual, axis=1)
     place = (np.cumsum(variance) - 0.5 * variance) / total * 2.0 - 1.0  # the path's own time, from −1 to 1
     cubic = 0.5 * (5.0 * place**3 - 3.0 * place)  # Legendre's polynomial: changes its sign twice inside each half
     return {
-        "ks": np.maximum(path.max(axis=1), -path.min(axis=1)) / np.sqrt(total),
+        "ks": _farthest(residual) / np.sqrt(total),
         "slope": np.abs(slope(table, residual)),
         "shape": np.abs(_standardized(residual, cubic, variance)),
         "groups": hosmer_lemeshow(table, residual, GROUPS)[0],
     }
+
+
+def _farthest(residual: Floats) -> Floats:
+    """Return how far the path of each replicate goes from 0."""
+    if not residual.flags.f_contiguous:
+        path = np.cumsum(residual, axis=1)
+        return np.maximum(path.max(axis=1), -path.min(axis=1))
+    path, far = np.zeros((2, len(residual)))
+    for step in residual.T:  # all replicates go one step
+        path += step
+        np.maximum(far, np.abs(path), out=far)
+    return far
 
 
 def _standardized(residual: Floats, weight: Floats, variance: Floats) -> Floats:
@@ -171,17 +172,21 @@ def hosmer_lemeshow(table: Table, residual: Floats, n_groups: int) -> tuple[Floa
     group = np.searchsorted(edges, np.arange(len(table)), side="left")
     variance = sum_by(group, event_variance(table), n_groups)
     used, start = np.unique(group, return_index=True)
-    gap = np.add.reduceat(residual, start, axis=-1)
+    ends = [*start[1:].tolist(), len(table)]
+    gap = np.stack([residual[..., a:b].sum(axis=-1) for a, b in zip(start.tolist(), ends, strict=True)], axis=-1)
     usable = variance[used] > 1e-12
     return np.asarray((gap[..., usable] ** 2 / variance[used][usable]).sum(axis=-1)), int(usable.sum())
 
 
 def upper_ranks(values: Floats, mass: Floats) -> Floats:
-    """Return the mass of values at least as large as each, equal ones within rounding."""
-    slack = 1e-9 * np.maximum(1.0, np.abs(values))
-    order = np.argsort(values, kind="stable")
-    above = np.append(np.cumsum(mass[order][::-1])[::-1], 0.0)  # of each value and all larger ones
-    return np.asarray(above[np.searchsorted(values[order], values - slack)])
+    """Return of each row of values the mass of those at least as large as each, equal ones within rounding."""
+    wanted = values - 1e-9 * np.maximum(1.0, np.abs(values))
+    order = np.argsort(values, axis=1, kind="stable")
+    above = np.zeros((len(values), len(mass) + 1))
+    above[:, :-1] = np.cumsum(mass[order][:, ::-1], axis=1)[:, ::-1]  # of each value and all larger ones
+    ordered = np.take_along_axis(values, order, axis=1)
+    first = np.array([np.searchsorted(*rows) for rows in zip(ordered, wanted, strict=True)])
+    return np.take_along_axis(above, first, axis=1)
 
 
 def class_pvalues(

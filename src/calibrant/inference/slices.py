@@ -31,16 +31,9 @@ from calibrant.inference.joint import JointTest, clustered_joint, joint_of
 from calibrant.inference.verdict import ALPHA, Verdict
 
 __all__ = [
-    "FileEvaluation",
-    "Slice",
-    "correct",
-    "evaluate_parts",
-    "evaluate_slices",
-    "slice_tests",
-    "split",
-    "split_column",
-    "with_groups",
-]
+    "FileEvaluation", "Slice", "correct", "evaluate_parts", "evaluate_slices", "slice_tests", "split",
+    "split_column", "with_groups"
+]  # fmt: skip
 
 #: Slices up to which every metric of every slice gets a null distribution and an interval of its own.
 DETAILED = 50
@@ -242,7 +235,7 @@ def slice_tests(
     many = len(parts) > DETAILED and shared is None
     order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
 
-    def run(job: tuple[int, Any, np.random.Generator]) -> JointTest | None:
+    def run(job: tuple[int, Any, np.random.Generator], room: Array | None = None) -> JointTest | None:
         i, part, own = job
         view = judged(part)
         table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
@@ -252,12 +245,18 @@ def slice_tests(
         if clusters is not None:
             given = None if shared is None else shared[i][1].astype(np.float64)
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
-        drawn = draw_outcomes(table, n_resamples, own) if order is None else order.draw(table, own)
-        found = joint_of(table, drawn - table.we)
-        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:]))) if many else found
+        if order is None or room is None:
+            return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
+        found = joint_of(table, order.residuals(table, own, room), own=True)
+        return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
-    jobs = zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True)
-    return list(map_chunks(run, jobs) if many else map(run, jobs))
+    def run_block(block: Sequence[Any]) -> list[JointTest | None]:
+        room = np.empty((SLICE_STEPS, n_resamples + 1)) if many else None
+        return [run(job, room) for job in block]
+
+    jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
+    blocks = [jobs[start : start + DETAILED] for start in range(0, len(jobs), DETAILED)]
+    return [test for block in map_chunks(run_block, blocks) for test in block]
 
 
 def _shared_signs(groups: Sequence[Any], n_resamples: int, rng: np.random.Generator) -> list[tuple[Ints, Array]]:
@@ -321,9 +320,11 @@ def evaluate_parts(
     tests: list[JointTest | None] = [None] * len(filled)
     if judged_by_draws:
         tests = slice_tests(list(filled.values()), n_resamples, rng, clusters)
+    kept: dict[str, Any] = {}
     evaluated = [
         evaluate_evidence(
             part,
+            kept=kept,
             metrics=metrics,
             n_resamples=slice_resamples,
             groups=None if groups is None else groups[key],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Sequence
 from functools import reduce
+from itertools import combinations
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from calibrant.errors import FileError
 from calibrant.summary.slices import Slices
 
-__all__ = ["SUFFIX", "load_summaries", "summary_files"]
+__all__ = ["SUFFIX", "add_files", "load_summaries", "summary_files"]
 
 SUFFIX = ".calsum"
 
@@ -36,4 +38,13 @@ def summary_files(data: Any) -> list[str] | None:
 def load_summaries(data: Any) -> Slices | None:
     """Return summary files added up, None where the path names something else."""
     files = summary_files(data)
-    return None if files is None else reduce(add, [Slices.load(name) for name in files])
+    return None if files is None else add_files(files)
+
+
+def add_files(files: Sequence[str]) -> Slices:
+    """Return summary files added up; two of the same rows are refused by name."""
+    held = [Slices.load(name) for name in files]
+    for (one, mine), (two, yours) in combinations(zip(files, held, strict=True), 2):
+        if mine.whole.n == yours.whole.n > 0 and mine.whole.same_rows(yours.whole):
+            raise FileError(f"{one} and {two} hold the same rows, which would count twice", hint="name one of them")
+    return reduce(add, held)

@@ -120,6 +120,8 @@ class Summary(CellEvidence):
             [Growing(Table.empty(self.grid_of(view))) for _ in range(self.group_count(view))] for view in self.views
         ]
         self._bins: dict[tuple[int, int], Bins] = {}
+        #: Tables of views and states of errors that were asked for since the last cells came.
+        self._known: dict[Any, Any] = {}
 
     @property
     def total(self) -> float:
@@ -186,10 +188,12 @@ class Summary(CellEvidence):
     def add_cells(self, view: int, group: int, table: Table) -> None:
         """Add a table of cells to a group of a view (engines build it by group-by)."""
         self._cells[view][group].add(table)
+        self._known.clear()
 
     def add_bins(self, view: int, m: int, bins: Bins) -> None:
         """Add bins of a count that was asked for at construction."""
         self._bins[view, m] = add_bins(self._bins.get((view, m)), bins)
+        self._known.clear()
 
     def add_rows(self, n: int, fractional: int, sums: RowSums, rejected: Mapping[str, int] | None = None) -> None:
         """Add the plain counts and score sums."""
@@ -326,11 +330,15 @@ class Summary(CellEvidence):
     def tables(self, view: View | str) -> tuple[Table, ...]:
         """Return the cells of a view, one table per group; views that follow from kept ones work too."""
         view = as_view(view, self.caller)
+        found: tuple[Table, ...] | None = self._known.get(view)
+        if found is not None:
+            return found
         kept = [one.plain() for one in self.views]
         for source in view.sources(self.n_classes):
             if source in kept:
                 found = tuple(growing.table() for growing in self._cells[kept.index(source)])
-                return view.derive(source, found)
+                self._known[view] = found = view.derive(source, found)
+                return found
         if view.canonical:
             raise needs_rows("the canonical view")
         raise input_error(
@@ -348,11 +356,12 @@ class Summary(CellEvidence):
             raise needs_rows(estimator.needs_rows)
         if estimator.needs_counts:
             self.need_counts("debias")
-        tables = view.occupied(self.tables(view))
-        m = estimator.width_bins
-        if m is not None and any(table.grid % m for table in tables):
-            return self._kept_bins(view, m)
-        state: State = estimator.state_of(tables)
+        if (view, estimator) not in self._known:
+            tables = view.occupied(self.tables(view))
+            m = estimator.width_bins
+            unfit = m is not None and any(table.grid % m for table in tables)
+            self._known[view, estimator] = self._kept_bins(view, m) if unfit else estimator.state_of(tables)
+        state: State = self._known[view, estimator]
         return state
 
     def _kept_bins(self, view: View, m: int) -> Bins:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import input_error
 from calibrant.io.paths import is_path
-from calibrant.summary.files import SUFFIX, load_summaries
+from calibrant.summary.files import SUFFIX, add_files, load_summaries, summary_files
 from calibrant.summary.slices import Slices
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
@@ -135,6 +133,8 @@ def _of_rows(evidence: Any, n_bins: Iterable[int], *, coarse: bool = False) -> S
 def merge(files: Sequence[str | Path], output: str | Path | None = None) -> Summarized:
     """Return summary files as one: rows add up, slices of the same values too; classes meet by name.
 
+    Two files of the same rows are refused: they would count twice.
+
     Parameters
     ----------
     files : sequence of paths or patterns
@@ -147,21 +147,23 @@ def merge(files: Sequence[str | Path], output: str | Path | None = None) -> Summ
     >>> import tempfile
     >>> import polars as pl
     >>> folder = tempfile.mkdtemp()
-    >>> for day in "ab":
-    ...     _ = summarize(pl.LazyFrame({"score": [0.9, 0.2], "label": [1, 0]}), f"{folder}/{day}.calsum")
+    >>> for day, score in [("a", 0.9), ("b", 0.8)]:
+    ...     _ = summarize(pl.LazyFrame({"score": [score, 0.2], "label": [1, 0]}), f"{folder}/{day}.calsum")
     >>> merge([f"{folder}/*.calsum"]).slices.whole.n
     4
     """
     _check_output(output, "merge")
-    held = [load_summaries(name) for name in files]
-    for name, one in zip(files, held, strict=True):
-        if one is None:
+    named: list[str] = []
+    for name in files:
+        these = summary_files(name)
+        if these is None:
             raise input_error(
                 "files", "merge", f"be summary files ({SUFFIX})", str(name), "calibrant summarize makes them"
             )
-    if not held:
+        named += these
+    if not named:
         raise input_error("files", "merge", "name at least one file", "none", "name some")
-    found = reduce(add, [one for one in held if one is not None])
+    found = add_files(named)
     if output is not None:
         found.save(output)
     return Summarized(found, None if output is None else str(output))
