@@ -21,7 +21,7 @@ from calibrant.errors import input_error
 from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
 from calibrant.inference.changes import accuracy_change, error_change, inverted, row_correlation, score_ends
-from calibrant.inference.evaluation import build_metric
+from calibrant.inference.evaluation import build_metric, zero_notes
 from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
@@ -217,6 +217,8 @@ def compare_evidence(
     verdict = _verdict(results, first, second)
     notes = (f"{too_few(clusters, first.counts or groups is not None)} for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
+    finite = {one.name: built[one.name][1] for one in results if math.isfinite(one.before - one.after)}
+    notes += tuple(zero_notes(finite, first, second))
     view = judged(first).name
     done = Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=view)
     if paired is None:
@@ -302,6 +304,8 @@ class _Judge:
         self, recipe: Any, sign: float
     ) -> tuple[float, bool, Callable[[float], tuple[float, float]]] | None:
         """Return the mean difference, whether all rows have the same, and the ends of its interval by level."""
+        if self.first.zero_rows(recipe) or self.second.zero_rows(recipe):  # the true change may be infinite
+            return None
         if self.paired is not None:
             law = self.paired.score_sums(recipe).moments()
             hits = build_metric("accuracy", self.first)[1]

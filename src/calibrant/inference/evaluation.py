@@ -14,6 +14,7 @@ from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Record, Result
+from calibrant.core.text import count
 from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT
@@ -355,6 +356,7 @@ def evaluate_evidence(
         notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
     elif known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
+    notes += zero_notes({name: recipe for name, (_, recipe) in built.items() if math.isfinite(values[name])}, evidence)
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
     return Evaluation(
@@ -374,6 +376,18 @@ def evaluate_evidence(
         risk=_risk(evidence, level, clusters) if risk else None,
         judged=judged(evidence).name,
     )
+
+
+def zero_notes(recipes: Mapping[str, Recipe], *evidence: Evidence) -> list[str]:
+    """Say why a mean score that is finite so far has no interval: its forecasts call something impossible."""
+    found: dict[int, list[str]] = {}
+    for name, recipe in recipes.items():
+        rows = max(one.zero_rows(recipe) for one in evidence) if recipe.is_mean else 0
+        if rows:
+            found.setdefault(rows, []).append(name)
+    words = {rows: "1 row gives" if rows == 1 else f"{count(rows)} rows give" for rows in found}
+    tail = "probability 0 to a class that may still happen: no interval of"
+    return [f"{words[rows]} {tail} {', '.join(names)}" for rows, names in found.items()]
 
 
 def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:
