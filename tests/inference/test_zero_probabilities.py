@@ -61,7 +61,8 @@ def test_polars_and_merged_summaries_count_the_same_rows(compiled, monkeypatch):
     y, p = draw()
     whole = summarize(frame(y, p=p)).whole
     parts = summarize(frame(y[:5], p=p[:5])).whole + summarize(frame(y[5:], p=p[5:])).whole
-    for one in (whole, parts, Summary.from_bytes(whole.to_bytes()), Summary(3).update(y, p)):
+    for found in (whole, parts, Summary(3).update(y, p)):
+        one = Summary.from_bytes(found.to_bytes())
         assert {name for name, sums in one.sums.items() if sums.zeros} == {"nll"}
         check(evaluate_evidence(one, metrics=["nll", "brier"], rng=0))
     check(evaluate_evidence(summarize(frame(draw(0)[0], p=draw(0)[1])).whole, rng=0), interval_too=True)

@@ -31,6 +31,8 @@ from calibrant.views import ClassK, Classwise, TopLabel, View
 __all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
+#: Why a score that can be infinite has no interval.
+MAY_HAPPEN = "probability 0 to a class that may still happen"
 
 
 @dataclass(frozen=True)
@@ -386,8 +388,7 @@ def zero_notes(recipes: Mapping[str, Recipe], *evidence: Evidence) -> list[str]:
         if rows:
             found.setdefault(rows, []).append(name)
     words = {rows: "1 row gives" if rows == 1 else f"{count(rows)} rows give" for rows in found}
-    tail = "probability 0 to a class that may still happen: no interval of"
-    return [f"{words[rows]} {tail} {', '.join(names)}" for rows, names in found.items()]
+    return [f"{words[rows]} {MAY_HAPPEN}: no interval of {', '.join(names)}" for rows, names in found.items()]
 
 
 def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:

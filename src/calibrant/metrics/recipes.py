@@ -81,9 +81,9 @@ class ScoreSums(NamedTuple):
         """Count the four columns of a score: see `calibrant.core.row_scores.COLUMNS`."""
         x, *null = columns
         if weights is None:
-            return cls.of(x, None, [*(float(values.sum()) for values in null), zeros])
+            return cls.of(x, None, [*(float(values.sum()) for values in null), float(zeros)])
         used = [np.where(weights > 0, values, 0.0) for values in null]
-        return cls.of(x, weights, [*(float(np.dot(weights, values)) for values in used), zeros])
+        return cls.of(x, weights, [*(float(np.dot(weights, values)) for values in used), float(zeros)])
 
     @classmethod
     def about(cls, reference: float, w: float, powers: Sequence[float], null: Sequence[float] = ()) -> ScoreSums:
