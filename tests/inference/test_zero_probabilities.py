@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibrant import Summary, compare, evaluate
+from calibrant import Summary, compare, evaluate, report
 from calibrant.core import fast
 from calibrant.core.declare import declare, lookup, withdraw
 from calibrant.engines.frames import summarize
@@ -90,6 +90,16 @@ def test_weights_and_logits():
     check(evaluate(y, p, sample_weight=weights, rng=0), interval_too=True)
     logits = np.log(np.maximum(p, 1e-300))  # what is tiny but not 0 has a finite score
     assert evaluate(y, logits, space="logit", rng=0)["nll"].interval is not None
+
+
+def test_slices_and_the_page():
+    y, p = draw()
+    site = np.where(np.arange(400) < 200, "a", "b")
+    table = frame(y, p=p).with_columns(pl.Series("site", site))
+    for found in (evaluate(table, by="site", rng=0), summarize(table, by=["site"]).evaluate(rng=0)):
+        shown = {part.by["site"]: part.evaluation["nll"].interval is not None for part in found.slices}
+        assert shown == {"a": False, "b": True}
+    assert WHY in report(y, p, compare_methods=False, n_resamples=50, rng=0).html
 
 
 @pytest.mark.parametrize("swap", [False, True])
