@@ -85,10 +85,6 @@ class Recipe:
             "recipe", f"{forecast.caller}.moments", "be a mean score", type(self).__name__, "ask for value"
         )
 
-    def zeros(self, forecast: Any) -> int:  # noqa: ARG002 -- most scores are never infinite
-        """Return how many rows would make the score infinite if what they call impossible happened."""
-        return 0
-
     def null_moments(self, forecast: Any, groups: Any = None) -> NullMoments | None:  # noqa: ARG002
         """Return the moments of a mean score under calibration."""
         raise input_error(

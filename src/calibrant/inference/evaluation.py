@@ -35,8 +35,22 @@ SCHEMA = 1
 MAY_HAPPEN = "probability 0 to a class that may still happen"
 
 
+class MetricTable(Record):
+    """Results by metric: one after the other, or as a frame."""
+
+    def __iter__(self) -> Any:
+        return iter(self.results)  # type: ignore[attr-defined]  # every table has them
+
+    def to_frame(self) -> Any:
+        """Return the table as a Polars frame, one row per metric."""
+        import polars as pl
+
+        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+
 @dataclass(frozen=True)
-class Evaluation(Record):
+class Evaluation(MetricTable):
     """A table of results with the facts and the verdict; `str()` is the terminal text."""
 
     results: tuple[Result, ...]
@@ -70,9 +84,6 @@ class Evaluation(Record):
                 return result
         raise KeyError(f"{name!r} is not in this evaluation; it has {', '.join(r.name for r in self.results)}")
 
-    def __iter__(self) -> Any:
-        return iter(self.results)
-
     @property
     def headline(self) -> str:
         """The first line of the text: how many rows, and what they show on average."""
@@ -92,13 +103,6 @@ class Evaluation(Record):
             "rejected": dict(self.rejected),
             "skipped_files": list(self.skipped),
         }
-
-    def to_frame(self) -> Any:
-        """Return the table as a Polars frame, one row per metric."""
-        import polars as pl
-
-        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
-        return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_text(self, *, width: int | None = None) -> str:
         """Return the terminal text; a terminal of this width may lose the last column."""
@@ -382,13 +386,9 @@ def evaluate_evidence(
 
 def zero_notes(recipes: Mapping[str, Recipe], *evidence: Evidence) -> list[str]:
     """Say why a mean score that is finite so far has no interval: its forecasts call something impossible."""
-    found: dict[int, list[str]] = {}
-    for name, recipe in recipes.items():
-        rows = max(one.zero_rows(recipe) for one in evidence) if recipe.is_mean else 0
-        if rows:
-            found.setdefault(rows, []).append(name)
-    words = {rows: "1 row gives" if rows == 1 else f"{count(rows)} rows give" for rows in found}
-    return [f"{words[rows]} {MAY_HAPPEN}: no interval of {', '.join(names)}" for rows, names in found.items()]
+    rows = {name: max(one.zero_rows(recipe) for one in evidence) for name, recipe in recipes.items() if recipe.is_mean}
+    give = {name: "1 row gives" if n == 1 else f"{count(n)} rows give" for name, n in rows.items() if n}
+    return [f"{words} {MAY_HAPPEN}: no interval of {name}" for name, words in give.items()]
 
 
 def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:
