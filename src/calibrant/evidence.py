@@ -108,6 +108,9 @@ class Evidence(Protocol):
     def score_rows(self, recipe: Recipe) -> Floats:
         """Return the score of each row behind a mean score."""
 
+    def zero_rows(self, recipe: Recipe) -> int:
+        """Return how many rows would make a mean score infinite if what they call impossible happened."""
+
     def moments(self, recipe: Recipe, groups: ArrayLike | None = None) -> Moments | None:
         """Return mean, standard error and skewness of a mean score; None where they are not finite.
 

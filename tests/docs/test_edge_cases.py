@@ -10,6 +10,7 @@ import pytest
 import calibrant
 from calibrant.core.tables import width_index
 from calibrant.errors import InputError
+from calibrant.inference.intervals import interval
 from helpers import ROOT
 
 HALF = [[0.5, 0.5]] * 3
@@ -63,6 +64,9 @@ def test_9_rounded_rows():
 
 def test_10_zero_on_the_truth():
     assert calibrant.measure("nll", [0, 1], [[0.0, 1.0], [0.5, 0.5]]) == math.inf
+    with pytest.raises(InputError, match="percentile"):
+        interval("nll", [1] * 30 + [0] * 10, [0.7] * 39 + [0.0])
+    assert interval("nll", [1] * 30 + [0] * 10, [0.7] * 39 + [0.1]).low > 0
 
 
 def test_11_ties():

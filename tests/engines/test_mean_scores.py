@@ -96,7 +96,10 @@ def compare(one, other):
     for name, recipe in kept_scores().items():
         assert one.value(recipe) == pytest.approx(other.value(recipe), rel=1e-9), name
         mine, theirs = one.moments(recipe), other.moments(recipe)
-        assert mean_ends(mine, 0.95) == pytest.approx(mean_ends(theirs, 0.95), rel=1e-9), name
+        assert one.zero_rows(recipe) == other.zero_rows(recipe), name
+        assert (mine is None) == (theirs is None) == (one.zero_rows(recipe) > 0), name
+        if mine is not None:
+            assert mean_ends(mine, 0.95) == pytest.approx(mean_ends(theirs, 0.95), rel=1e-9), name
         null, expected = one.null_moments(recipe), other.null_moments(recipe)
         assert (null is None) == (expected is None), name
         if null is not None:
@@ -109,6 +112,7 @@ class Rows:
 
     def __init__(self, forecast):
         self.moments, self.null_moments = forecast.moments, forecast.null_moments
+        self.zero_rows = forecast.zero_rows
         self.value = lambda recipe: recipe.value(forecast)
 
 

@@ -123,6 +123,10 @@ class RowEvidence:
         rows: Floats = recipe.rows(self)
         return rows
 
+    def zero_rows(self, recipe: Any) -> int:
+        """Return how many rows would make a mean score infinite if what they call impossible happened."""
+        return int(recipe.zeros(self)) if hasattr(recipe, "zeros") else 0  # means of regression are finite
+
     def moments(self, recipe: Any, groups: ArrayLike | None = None) -> Moments | None:
         """Return mean, standard error and skewness of a mean score; None where a score is infinite.
 

@@ -218,12 +218,15 @@ class FrameRows:
             pair["truth"] = [nw.when(nw.col(OUTCOME) > 0.5).then(s).otherwise(nw.col("__miss"))]
             frame, columns = self._write(frame, top, pair, "top")
         counts: dict[str, nw.Expr] = {}
+        if any(infinite_at_zero(one.score) for one in top.values()):
+            counts["sure"] = (s <= 0.0) | (s >= 1.0)
         if vector:
             frame, inputs = self._vector_inputs(frame)
             frame, more = self._write(frame, vector, inputs, "vec")
             columns |= more
             if not self.logits:
                 counts["infinite"] = nw.col("__truth") <= 0.0
+                counts["zero"] = nw.min_horizontal(*self._ps()) <= 0.0
         values = {_named(name, suffix): x for name, found in columns.items() for suffix, x in found.items()}
         if self.weighted:
             weight = nw.col(WEIGHT)
@@ -441,7 +444,9 @@ def read_sums(prepared: FrameRows, summary: Summary, chunk: dict[str, Array]) ->
         for name, recipe in recipes.items():
             powers = [number(_named(name, suffix)) for suffix in _POWERS]
             null = [number(_named(name, suffix)) for suffix in _NULL] if depends_on_truth(recipe.score) else [0.0] * 3
-            if number("__infinite_n") and infinite_at_zero(recipe.score) and not recipe.pairs_suffice:
+            possible = infinite_at_zero(recipe.score)
+            null.append(number("__sure_n" if recipe.pairs_suffice else "__zero_n") if possible else 0.0)
+            if number("__infinite_n") and possible and not recipe.pairs_suffice:
                 sums[name] = ScoreSums(w, math.inf, math.nan, math.nan, math.inf, *null[1:])
             else:
                 sums[name] = ScoreSums.about(prepared.references.get(name, 0.0), w, powers, null)

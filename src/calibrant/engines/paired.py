@@ -277,11 +277,15 @@ def _fold(raws: Iterable[dict[str, Any]], sides: _Sides, model: Summary, kept: s
         a, b = _scores(one, groups), _scores(two, groups)
         w = one.weights
         fractional = 0 if w is None else int((w != np.floor(w)).sum())
+        zeros: list[dict[str, int]] = []
         for summary, forecast, rows in ((before, one, a), (after, two, b)):
             summary.add_tables(forecast)
-            summary.add_rows(one.n, fractional, {name: ScoreSums.of(x, w) for name, x in rows.items()})
+            zeros.append({name: recipe.zeros(forecast) for group in groups for name, recipe in group.items()})
+            sums = {name: ScoreSums.of(x, w)._replace(zeros=float(zeros[-1][name])) for name, x in rows.items()}
+            summary.add_rows(one.n, fractional, sums)
         with np.errstate(invalid="ignore"):  # ∞ − ∞: no interval
-            moved.add_rows(one.n, 0, {name: ScoreSums.of(a[name] - b[name], w) for name in a})
+            sums = {name: ScoreSums.of(a[name] - b[name], w) for name in a}
+        moved.add_rows(one.n, 0, {k: v._replace(zeros=float(zeros[0][k] + zeros[1][k])) for k, v in sums.items()})
     return Slices(before, ("side",), {_AFTER: after, _MOVED: moved})
 
 

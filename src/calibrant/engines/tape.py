@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._typing import Array, Floats, Ints
 from calibrant.core import fast
 from calibrant.core.programs import Program
-from calibrant.core.row_scores import depends_on_truth, program
+from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, program
 from calibrant.engines.frame_rows import _NULL, _POWERS, LABEL, OUTCOME, SCORE, TINY, FrameRows, _log, _named, _p
 
 __all__ = ["Tape"]
@@ -40,6 +40,8 @@ class Tape:
             right = self._emit("greater", at[OUTCOME], self._constant(0.5))
             truth = self._emit("where", right, at[SCORE], miss)
             self._write(prepared, top, {"input": [miss, at[SCORE]], "label": [at[OUTCOME]], "truth": [truth]})
+            if any(infinite_at_zero(one.score) for one in top.values()):
+                self._count_zeros("sure", [miss, at[SCORE]])
         if vector:
             ps = [at[_p(k)] for k in range(prepared.n_classes)]
             if prepared.logits:
@@ -51,7 +53,14 @@ class Tape:
             self._write(prepared, vector, known | {"log_truth": [self._choose(logs, at[LABEL])]})
             if not prepared.logits:
                 self.outputs[_named("infinite", "_n")] = self._emit("not_less", self._constant(0.0), truth)
+                self._count_zeros("zero", ps)
         self._pack()
+
+    def _count_zeros(self, name: str, ps: list[int]) -> None:
+        least = ps[0]
+        for p in ps[1:]:
+            least = self._emit("minimum", least, p)
+        self.outputs[_named(name, "_n")] = self._emit("not_less", self._constant(0.0), least)
 
     def _emit(self, op: str, *operands: int) -> int:
         self.code.append([_OPS.index(op), self.count, *operands, *[0] * (3 - len(operands))])

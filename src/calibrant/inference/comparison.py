@@ -16,12 +16,12 @@ from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
 from calibrant.core.moments import FEW_EVENTS, mean_ends, mean_moments
 from calibrant.core.options import check_count, check_rng, check_share
-from calibrant.core.results import Difference, Interval, Record
+from calibrant.core.results import Difference, Interval
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
 from calibrant.inference.changes import accuracy_change, error_change, inverted, row_correlation, score_ends
-from calibrant.inference.evaluation import build_metric
+from calibrant.inference.evaluation import MetricTable, build_metric, zero_notes
 from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
@@ -37,7 +37,7 @@ _CHOSEN: dict[Task, tuple[str, ...]] = {"classes": ("brier",), "pairs": ("brier@
 
 
 @dataclass(frozen=True)
-class Comparison(Record):
+class Comparison(MetricTable):
     """Before against after, metric by metric; `str()` is the terminal text."""
 
     results: tuple[Difference, ...]
@@ -62,9 +62,6 @@ class Comparison(Record):
                     return result
         raise KeyError(f"{name!r} is not in this comparison; it has {', '.join(r.name for r in self.results)}")
 
-    def __iter__(self) -> Any:
-        return iter(self.results)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
         return {
@@ -88,13 +85,6 @@ class Comparison(Record):
             "skipped_files": list(self.skipped),
             **({} if self.in_sample is None else {"in_sample": self.in_sample}),
         }
-
-    def to_frame(self) -> Any:
-        """Return the table as a Polars frame, one row per metric."""
-        import polars as pl
-
-        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
-        return pl.DataFrame(rows, infer_schema_length=None)
 
     def __str__(self) -> str:
         return "\n".join([wording.comparison_text(self), *(f"Note: {note}." for note in self.notes)])
@@ -217,6 +207,8 @@ def compare_evidence(
     verdict = _verdict(results, first, second)
     notes = (f"{too_few(clusters, first.counts or groups is not None)} for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
+    finite = {one.name: built[one.name][1] for one in results if math.isfinite(one.before - one.after)}
+    notes += tuple(zero_notes(finite, first, second))
     view = judged(first).name
     done = Comparison(tuple(results), first.n, first.n_classes, level, verdict, first.task, notes, judged=view)
     if paired is None:
@@ -302,6 +294,8 @@ class _Judge:
         self, recipe: Any, sign: float
     ) -> tuple[float, bool, Callable[[float], tuple[float, float]]] | None:
         """Return the mean difference, whether all rows have the same, and the ends of its interval by level."""
+        if self.first.zero_rows(recipe) or self.second.zero_rows(recipe):  # the true change may be infinite
+            return None
         if self.paired is not None:
             law = self.paired.score_sums(recipe).moments()
             hits = build_metric("accuracy", self.first)[1]

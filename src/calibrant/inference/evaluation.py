@@ -14,6 +14,7 @@ from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Record, Result
+from calibrant.core.text import count
 from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT
@@ -30,10 +31,26 @@ from calibrant.views import ClassK, Classwise, TopLabel, View
 __all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
+#: Why a score that can be infinite has no interval.
+MAY_HAPPEN = "probability 0 to a class that may still happen"
+
+
+class MetricTable(Record):
+    """Results by metric: one after the other, or as a frame."""
+
+    def __iter__(self) -> Any:
+        return iter(self.results)  # type: ignore[attr-defined]  # every table has them
+
+    def to_frame(self) -> Any:
+        """Return the table as a Polars frame, one row per metric."""
+        import polars as pl
+
+        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
 
 @dataclass(frozen=True)
-class Evaluation(Record):
+class Evaluation(MetricTable):
     """A table of results with the facts and the verdict; `str()` is the terminal text."""
 
     results: tuple[Result, ...]
@@ -67,9 +84,6 @@ class Evaluation(Record):
                 return result
         raise KeyError(f"{name!r} is not in this evaluation; it has {', '.join(r.name for r in self.results)}")
 
-    def __iter__(self) -> Any:
-        return iter(self.results)
-
     @property
     def headline(self) -> str:
         """The first line of the text: how many rows, and what they show on average."""
@@ -89,13 +103,6 @@ class Evaluation(Record):
             "rejected": dict(self.rejected),
             "skipped_files": list(self.skipped),
         }
-
-    def to_frame(self) -> Any:
-        """Return the table as a Polars frame, one row per metric."""
-        import polars as pl
-
-        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
-        return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_text(self, *, width: int | None = None) -> str:
         """Return the terminal text; a terminal of this width may lose the last column."""
@@ -358,6 +365,7 @@ def evaluate_evidence(
         notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
     elif clusters is not None and known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
+    notes += zero_notes({name: recipe for name, (_, recipe) in built.items() if math.isfinite(values[name])}, evidence)
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
     return Evaluation(
@@ -377,6 +385,13 @@ def evaluate_evidence(
         risk=_risk(evidence, level, clusters) if risk else None,
         judged=judged(evidence).name,
     )
+
+
+def zero_notes(recipes: Mapping[str, Recipe], *evidence: Evidence) -> list[str]:
+    """Say why a mean score that is finite so far has no interval: its forecasts call something impossible."""
+    rows = {name: max(one.zero_rows(recipe) for one in evidence) for name, recipe in recipes.items() if recipe.is_mean}
+    give = {name: "1 row gives" if n == 1 else f"{count(n)} rows give" for name, n in rows.items() if n}
+    return [f"{words} {MAY_HAPPEN}: no interval of {name}" for name, words in give.items()]
 
 
 def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:

@@ -16,7 +16,7 @@ from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
 from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
 from calibrant.core.parallel import map_chunks
-from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, pair_block, program
+from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, infinite_at_zero, pair_block, program
 from calibrant.errors import input_error
 from calibrant.estimators import Binned, CalibrationError, Estimator
 from calibrant.views import TopLabel, View, as_view
@@ -27,7 +27,8 @@ class ScoreSums(NamedTuple):
 
     `w` = Σw, `wx` = Σw·x, `c2` = Σw·(x − x̄)², `c3` = Σw·(x − x̄)³. Under calibration, with the truth of each row drawn
     from its own forecast, the score has mean m1, variance m2 and third central moment m3: `excess` = Σw·(x − m1),
-    `v2` = Σw·m2, `v3` = Σw·m3. What was not counted is nan and stays nan in sums.
+    `v2` = Σw·m2, `v3` = Σw·m3. What was not counted is nan and stays nan in sums. `zeros` counts the rows that would
+    be infinite for a class of probability 0.
 
     The powers are central because raw third powers cancel: a million scores near a constant would leave no digit of
     the skewness. States add up by the formulas of parallel variance [1], [2]; for the same reason the excess is
@@ -47,6 +48,7 @@ class ScoreSums(NamedTuple):
     excess: float = math.nan
     v2: float = math.nan
     v3: float = math.nan
+    zeros: float = 0.0
 
     def __add__(self, other: object) -> ScoreSums:
         if not isinstance(other, ScoreSums):
@@ -75,12 +77,13 @@ class ScoreSums(NamedTuple):
         return cls(total, wx, float(squares.sum()), float(np.dot(squares, gap)), *null)
 
     @classmethod
-    def of_columns(cls, columns: Sequence[Floats], weights: Floats | None) -> ScoreSums:
+    def of_columns(cls, columns: Sequence[Floats], weights: Floats | None, zeros: float = 0.0) -> ScoreSums:
         """Count the four columns of a score: see `calibrant.core.row_scores.COLUMNS`."""
         x, *null = columns
         if weights is None:
-            return cls.of(x, None, [float(values.sum()) for values in null])
-        return cls.of(x, weights, [float(np.dot(weights, np.where(weights > 0, values, 0.0))) for values in null])
+            return cls.of(x, None, [*(float(values.sum()) for values in null), float(zeros)])
+        used = [np.where(weights > 0, values, 0.0) for values in null]
+        return cls.of(x, weights, [*(float(np.dot(weights, values)) for values in used), float(zeros)])
 
     @classmethod
     def about(cls, reference: float, w: float, powers: Sequence[float], null: Sequence[float] = ()) -> ScoreSums:
@@ -93,8 +96,8 @@ class ScoreSums(NamedTuple):
         return cls(w, first + reference * w, c2, third - 3.0 * gap * second + 2.0 * gap * gap * first, *null)
 
     def moments(self) -> Moments | None:
-        """Return the moments of the mean; None where they were not counted or a score is infinite."""
-        if not self.w or not math.isfinite(self.c3):
+        """Return the moments of the mean; None where they were not counted or a score is or may be infinite."""
+        if not self.w or not math.isfinite(self.c3) or self.zeros:
             return None
         second, third = self.c2 / self.w, self.c3 / self.w
         error = math.sqrt(second / max(self.w - 1.0, 1.0))
@@ -144,14 +147,28 @@ class MeanScore(Recipe):
         return mean if self.link is None else self.link(mean)
 
     def moments(self, forecast: Forecast, groups: ArrayLike | None = None) -> Moments | None:
-        """Return the moments of the mean, of whole clusters if there are any; None if a score is infinite."""
+        """Return the moments of the mean, of whole clusters if there are any; None if a score is or may be infinite."""
         clusters = check_groups(groups, forecast)
+        if self.zeros(forecast):
+            return None
         if clusters is None:
             return self.fill(forecast).moments()
         if few_surprises(TopLabel().pairs(forecast), clusters):
             return None
         x = self.rows(forecast)
         return mean_moments(x, forecast.weights, clusters) if np.isfinite(x).all() else None
+
+    def zeros(self, forecast: Forecast) -> int:
+        """Return how many rows give probability 0 to a class that would make the score infinite."""
+        if not infinite_at_zero(self.score) or (forecast.space == "logit" and not self.pairs_suffice):
+            return 0
+
+        def count(rows: slice) -> int:
+            p = pair_block(forecast.top_score[rows]) if self.pairs_suffice else forecast.block(rows)
+            found = p.min(axis=1) <= 0
+            return int((found if forecast.weights is None else found & (forecast.weights[rows] > 0)).sum())
+
+        return sum(map_chunks(count, forecast.chunks()))
 
     def null_moments(self, forecast: Forecast, groups: ArrayLike | None = None) -> NullMoments | None:
         """Return the moments of the mean under calibration; None for a score that ignores the truth.

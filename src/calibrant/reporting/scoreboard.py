@@ -13,7 +13,7 @@ from calibrant.core.docstrings import read_sections
 from calibrant.core.results import Result
 from calibrant.core.text import count, first_upper, percent, pvalue_phrase, significant
 from calibrant.errors import CalibrantError
-from calibrant.inference.evaluation import Evaluation
+from calibrant.inference.evaluation import MAY_HAPPEN, Evaluation
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.formulas import formula
 from calibrant.reporting.tracks import Mark, Scale, scale_of
@@ -128,6 +128,7 @@ def metric_section(
         "formulas": formulas,
         "states": list(states),
         "compared": comparison is not None,
+        "why": list(dict.fromkeys(note for one in states.values() for note in one.notes if MAY_HAPPEN in note)),
         "level": f"{100 * level:g}",
         "download": Download.of("metrics", _COLUMNS, [v for record in records for v in record]),
     }

@@ -144,6 +144,10 @@ class CellEvidence:
             return Precision(said.bound, f"{said.sentence}; {drawn}")
         return said
 
+    def zero_rows(self, recipe: Recipe) -> int:
+        """Return how many rows would make a mean score infinite if what they call impossible happened."""
+        return round(self.score_sums(recipe).zeros)
+
     def moments(self, recipe: Recipe, groups: ArrayLike | None = None) -> Moments | None:
         """Return mean, standard error and skewness of a mean score."""
         self._no_clusters(groups)

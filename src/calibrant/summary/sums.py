@@ -57,7 +57,7 @@ def row_sums(forecast: Forecast) -> RowSums:
         if chosen:
             columns = score_columns(tuple(r.score for r in chosen.values()), forecast, pairs=pairs, null=True)
             sums |= {
-                name: ScoreSums.of_columns(columns[4 * i : 4 * i + 4], forecast.weights)
-                for i, name in enumerate(chosen)
+                name: ScoreSums.of_columns(columns[4 * i : 4 * i + 4], forecast.weights, recipe.zeros(forecast))
+                for i, (name, recipe) in enumerate(chosen.items())
             }
     return sums
