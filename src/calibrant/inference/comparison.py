@@ -31,6 +31,7 @@ __all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts", "co
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
 Ends: TypeAlias = Callable[[Floats, Floats | None, Ints | None, float], tuple[float, float]]
+#: From a level to the ends of an interval.
 EndsAt: TypeAlias = Callable[[float], tuple[float, float]]
 #: The score a verdict speaks of, by task.
 _CHOSEN: dict[Task, tuple[str, ...]] = {"classes": ("brier",), "pairs": ("brier@top-1",), "regression": ("dss", "crps")}
@@ -290,9 +291,7 @@ class _Judge:
         gained, lost = float(weights[difference > 0].sum()), float(weights[difference < 0].sum())
         return accuracy_change(gained, lost, self.first.n, float(weights.sum()), self.level)
 
-    def _differences(
-        self, recipe: Any, sign: float
-    ) -> tuple[float, bool, Callable[[float], tuple[float, float]]] | None:
+    def _differences(self, recipe: Any, sign: float) -> tuple[float, bool, EndsAt] | None:
         """Return the mean difference, whether all rows have the same, and the ends of its interval by level."""
         if self.first.zero_rows(recipe) or self.second.zero_rows(recipe):  # the true change may be infinite
             return None
