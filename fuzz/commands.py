@@ -65,7 +65,7 @@ BASE: dict[str, list[str]] = {
     "check": ["{file}", "--max", "{metric}=0.9", "--resamples", "19"],
     "monitor": ["store", "{file}", "--name", "day"],
     "summarize": ["{file}", "-o", "out.calsum"],
-    "merge": ["day.calsum", "day.calsum", "-o", "out.calsum"],
+    "merge": ["day.calsum", "later.calsum", "-o", "out.calsum"],
     "explain": ["{metric}"],
     "report": ["{file}", "--no-compare", "--resamples", "19", "-o", "out.html"],
 }
@@ -113,7 +113,9 @@ def make_files(folder: Path, seed: int) -> None:
     calibrant.calibrators.TemperatureScaling().fit(p, y).save(folder / "classes.json")
     calibrant.calibrators.StdScaling().fit(mean, variance, truth).save(folder / "regression.json")
     (folder / "folder").mkdir()
-    run(["summarize", "classes.csv", "-o", "day.calsum"], folder)
+    frame.head(40).write_csv(folder / "later.csv")
+    for name, out in (("classes.csv", "day.calsum"), ("later.csv", "later.calsum")):
+        run(["summarize", name, "-o", out], folder)
 
 
 def run(words: list[str], folder: Path) -> tuple[int, str, str]:

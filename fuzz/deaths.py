@@ -191,12 +191,14 @@ class Bench:
         rng = np.random.default_rng(seed)
         p = rng.dirichlet([2, 2], ROWS)
         y = (rng.random(ROWS) < p[:, 1]).astype(int)
-        pl.DataFrame({"p_0": p[:, 0], "p_1": p[:, 1], "label": y}).write_csv(self.folder / "rows.csv")
+        rows = pl.DataFrame({"p_0": p[:, 0], "p_1": p[:, 1], "label": y})
+        rows.write_csv(self.folder / "rows.csv")
+        rows.head(ROWS // 2).write_csv(self.folder / "other.csv")
         self.mother = Mother(self.folder)
         first = (
             ["fit", "rows.csv", "--method", "temperature", "-o", "map.json"],
             ["summarize", "rows.csv", "-o", "day.calsum"],
-            ["summarize", "rows.csv", "-o", "other.calsum"],
+            ["summarize", "other.csv", "-o", "other.calsum"],
             ["monitor", "store", "rows.csv", "--name", "day0"],
         )
         for words in first:
