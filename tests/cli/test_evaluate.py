@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -151,6 +152,31 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_small_csv_needs_little(tmp_path):
+    rows = "\n".join(f"{i % 2},{0.05 + 0.009 * i:.3f}" for i in range(100))
+    (tmp_path / "small.csv").write_text(f"label,score\n{rows}\n", encoding="utf-8")
+    code = (
+        "import sys, calibrant.cli\n"
+        "sys.argv = ['calibrant', 'evaluate', 'small.csv']\n"
+        "try:\n"
+        "    calibrant.cli.main()\n"
+        "finally:\n"
+        "    print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    around = {name: value for name, value in os.environ.items() if name != "CALIBRANT_FAST"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=around
+    )
+    assert "Verdict" in done.stdout
+    loaded = set(done.stderr.splitlines())
+    heavy = "polars narwhals pyarrow pandas duckdb sklearn numba torch matplotlib jinja2 rich onnx"
+    parts = "stats optimize linalg sparse spatial interpolate fft signal"
+    own = "engines.frames engines.batches calibrators._base calibrators.auto plots reporting monitoring studies testing torch"
+    assert loaded & {*heavy.split()} == set()
+    assert loaded & {f"scipy.{name}" for name in parts.split()} == set()
+    assert loaded & {f"calibrant.{name}" for name in own.split()} == set()
 
 
 def test_core_and_metrics_need_numpy_and_scipy_alone():

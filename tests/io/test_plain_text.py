@@ -14,7 +14,9 @@ def _cell(kind, rng):
     if kind == "whole":
         return str(rng.choice([0, 1, -3, 17, 10**12]))
     if kind == "number":
-        return rng.choice([repr(rng.random()), f"{rng.random():.3f}", repr(rng.random() * 1e-7), "0", "1", ".5", "-0.25"])
+        return rng.choice(
+            [repr(rng.random()), f"{rng.random():.3f}", repr(rng.random() * 1e-7), "0", "1", ".5", "-0.25"]
+        )
     if kind == "word":
         return rng.choice(["cat", "dog", "a b", "x-1", "v1.0", "T"])
     return rng.choice(["", "NA", "nan", "inf", "true", "False", "+5", "007", "1e999", "5.", "1_0", " 1", "1 ", "-", "90%",
@@ -32,7 +34,7 @@ def _table(rng):
 
 
 def test_plain_columns_are_those_of_polars():
-    rng = random.Random(0)  # noqa: S311 -- a test
+    rng = random.Random(0)
     read = 0
     for _ in range(3_000):
         raw = _table(rng)

@@ -41,9 +41,13 @@ def _waiting(name: str, *words: str, n: int = 0, k: int = 0, kind: str = "npz") 
 
 
 def _run(words: Sequence[str], folder: str) -> Megabytes:
-    """Run a command to its end and return the largest memory of its process."""
+    """Run a command to its end and return the largest memory of its process.
+
+    An installed package has its bytecode, so the command may write it, whatever the environment of the bench says.
+    """
+    around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
-        started = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors)  # noqa: S603 -- our own
+        started = subprocess.Popen(words, cwd=folder, env=around, stdout=subprocess.DEVNULL, stderr=errors)  # noqa: S603
         _, status, used = os.wait4(started.pid, 0)
         started.returncode = os.waitstatus_to_exitcode(status)
         if started.returncode:

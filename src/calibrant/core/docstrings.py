@@ -6,6 +6,7 @@ weights, direction, weakness, cost, paper) comes from this file and from the dec
 
 from __future__ import annotations
 
+import functools
 import inspect
 import textwrap
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ from typing import Any
 
 __all__ = ["PARAMETERS", "complete", "read_sections"]
 
-#: Width of composed lines.
-WIDTH = 110
+#: Fill a paragraph; the words that metrics share are filled once for all of them.
+_fill = functools.cache(functools.partial(textwrap.fill, width=110))
 #: Parameters that mean the same in every metric of a task: name -> (type, words).
 PARAMETERS: dict[str, dict[str, tuple[str, str]]] = {
     "classes": {
@@ -91,7 +92,7 @@ def _parameter(parameter: inspect.Parameter, shared: Mapping[str, tuple[str, str
         kind += f', default "{default}"' if isinstance(default, str) else f", default {default}"
     elif default is None and "optional" not in kind and "None" in kind:
         kind += ", default None"
-    return f"{parameter.name} : {kind}\n{textwrap.indent(textwrap.fill(words, WIDTH), '    ')}"
+    return f"{parameter.name} : {kind}\n{textwrap.indent(_fill(words), '    ')}"
 
 
 def complete(function: Any, *, task: str, about: str, notes: str, paper: str) -> str:
@@ -119,9 +120,9 @@ def complete(function: Any, *, task: str, about: str, notes: str, paper: str) ->
         "Returns": written.get("Returns", "float\n    The value."),
         "Raises": written.get("Raises", "InputError\n    Columns that break a rule above, by argument and row."),
         "Notes": "\n".join(part for part in (written.get("Notes", ""), notes) if part),
-        "References": written.get("References", f"[1] {textwrap.fill(paper, WIDTH)}." if paper != "–" else ""),
+        "References": written.get("References", f"[1] {_fill(paper)}." if paper != "–" else ""),
         "Examples": written.get("Examples", ""),
     }
-    parts = [summary, textwrap.fill(about, WIDTH), more]
+    parts = [summary, _fill(about), more]
     parts += [f"{title}\n{'-' * len(title)}\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(part for part in parts if part) + "\n"
