@@ -132,11 +132,13 @@ class MeanScore(Recipe):
 
     def fill(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores, without those under calibration."""
-        return ScoreSums.of(self.rows(forecast), forecast.weights)
+        return forecast.keep(("sums", self), lambda: ScoreSums.of(self.rows(forecast), forecast.weights))  # type: ignore[no-any-return]
 
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
-        return ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
+        return forecast.keep(  # type: ignore[no-any-return]
+            ("null sums", self), lambda: ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
+        )
 
     def finish(self, state: ScoreSums) -> float:
         """Return the (linked) mean."""
@@ -168,7 +170,7 @@ class MeanScore(Recipe):
             found = p.min(axis=1) <= 0
             return int((found if forecast.weights is None else found & (forecast.weights[rows] > 0)).sum())
 
-        return sum(map_chunks(count, forecast.chunks()))
+        return int(forecast.keep(("zeros", self), lambda: sum(map_chunks(count, forecast.chunks()))))
 
     def null_moments(self, forecast: Forecast, groups: ArrayLike | None = None) -> NullMoments | None:
         """Return the moments of the mean under calibration; None for a score that ignores the truth.

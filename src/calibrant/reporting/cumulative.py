@@ -112,6 +112,7 @@ def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[B
         words = f"{name}: {points(curves.ks)} points" if many else f"Largest gap: {points(curves.ks)} points"
         half, peak = text_width(words, strong=True) / 2, float(curves.fractile[curves.peak])
         best: tuple[float, float, float, Box] | None = None
+        held = board.held()
         for fraction in (peak, 0.95, 0.8, 0.65, 0.5, 0.35, 0.2):
             x, y = axes.x(fraction), axes.y(float(np.interp(fraction, curves.fractile, curves.gap)))
             x = min(max(x, area.left + half + 4), area.right - half - 4)
@@ -119,7 +120,7 @@ def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[B
                 at = min(max(down, area.top + 12), area.bottom - 6)
                 box = Box(x - half, at - 12, x + half, at + 4)
                 side = (at > y) == (curves.gap[curves.peak] >= 0)
-                cost = 3 * sum(box.overlap(other) for other in board.taken) + 60 * abs(fraction - peak)
+                cost = 3 * box.overlap(held) + 60 * abs(fraction - peak)
                 cost += 20 * side + abs(at - y)
                 if best is None or cost < best[0]:
                     best = (cost, x, at, box)

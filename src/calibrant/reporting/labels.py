@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from calibrant._typing import Floats
 from calibrant.reporting.svg import Markup, markup, tag, text
 
 __all__ = ["Board", "Box", "text_width"]
@@ -34,11 +35,11 @@ class Box:
     right: float
     bottom: float
 
-    def overlap(self, other: Box) -> float:
-        """Return the common area."""
-        width = min(self.right, other.right) - max(self.left, other.left)
-        height = min(self.bottom, other.bottom) - max(self.top, other.top)
-        return max(width, 0.0) * max(height, 0.0)
+    def overlap(self, others: Floats) -> float:
+        """Return the area in common with others (`Board.held`), summed."""
+        width = np.minimum(self.right, others[:, 2]) - np.maximum(self.left, others[:, 0])
+        height = np.minimum(self.bottom, others[:, 3]) - np.maximum(self.top, others[:, 1])
+        return float(sum((np.maximum(width, 0.0) * np.maximum(height, 0.0)).tolist()))
 
 
 @dataclass
@@ -47,6 +48,10 @@ class Board:
 
     area: Box
     taken: list[Box] = field(default_factory=list)
+
+    def held(self) -> Floats:
+        """Return what stands there, one row (left, top, right, bottom) each."""
+        return np.array([(box.left, box.top, box.right, box.bottom) for box in self.taken]).reshape(-1, 4)
 
     def take(self, left: float, top: float, right: float, bottom: float) -> None:
         """Keep a rectangle free of labels."""
@@ -65,7 +70,7 @@ class Board:
         across = np.arange(area.left, area.right - width + 0.1, 4.0)
         down = np.arange(area.top, area.bottom - height + 0.1, 4.0)
         left, top = (grid.ravel() for grid in np.meshgrid(across, down))
-        held = np.array([(box.left, box.top, box.right, box.bottom) for box in self.taken]).reshape(-1, 4)
+        held = self.held()
         free = np.ones(len(left), dtype=bool)
         for one in held:
             free &= (left > one[2]) | (left + width < one[0]) | (top > one[3]) | (top + height < one[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ def _described(calibrator: Any) -> dict[str, Any]:
         "injective": bool(getattr(calibrator, "injective", False)),
         "reason": getattr(calibrator, "reason_", None),
         "sentence": sentence(getattr(calibrator, "reason_", None)),
-        "league": method_rows(getattr(calibrator, "cv_results_", None)),
+        "league": method_rows(getattr(calibrator, "records_", None)),
         "command": "calibrant apply cal.json FILE -o OUT",
         "crossfitted": False,
     }
@@ -94,7 +94,7 @@ def compare_methods_on(forecast: Forecast) -> dict[str, Any] | None:
         "injective": False,
         "reason": auto.reason_,
         "sentence": sentence(auto.reason_),
-        "league": method_rows(auto.cv_results_),
+        "league": method_rows(auto.records_),
         "command": None if str(auto.reason_).startswith("no change") else FIT,
         "crossfitted": True,
         "note": f"By cross-validation{used}; fit the real one on labeled rows kept out of training.",
@@ -118,10 +118,7 @@ def sentence(reason: str | None) -> str:
     return f"Recommended: {reason}."
 
 
-def method_rows(methods: Any) -> list[dict[str, Any]]:
+def method_rows(records: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
     """Return the comparison as plain rows: method, gain, low, high, preserves_argmax, chosen."""
-    if methods is None:
-        return []
-    rows = methods.to_dicts() if hasattr(methods, "to_dicts") else methods.to_dict("records")
     keys = ("method", "gain", "low", "high", "preserves_argmax", "chosen", "weight")
-    return [{key: row.get(key) for key in keys} for row in rows]
+    return [{key: row.get(key) for key in keys} for row in records or ()]

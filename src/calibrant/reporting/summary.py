@@ -96,15 +96,18 @@ def summarize(
     tolerance: float = TOLERANCE,
     rng: RNG = 0,
     groups: Array | None = None,
+    evaluation: Evaluation | None = None,
 ) -> dict[str, Any]:
     """Return the content of a report as a plain dictionary.
 
     `after` is the recalibrated forecast of these rows and `repair` how it came about; `by` holds columns whose values
-    make slices, `parts` slices made before (cells from an engine). The rest is as in `calibrant.report`.
+    make slices, `parts` slices made before (cells from an engine), `evaluation` what `evaluate_evidence` said of these
+    rows with the same settings. The rest is as in `calibrant.report`.
     """
     settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
     risk = evidence.task == "classes" and not judged(evidence).top_label_only
-    evaluation = _evaluated(evidence, groups=groups, risk=risk, **settings)
+    if evaluation is None or risk:
+        evaluation = _evaluated(evidence, groups=groups, risk=risk, **settings)
     slices = slices_of(evidence, by or {}, parts, settings, groups)
     evaluation = with_groups(evaluation, slices)
     repair = without_contradiction(repair, evaluation.verdict)

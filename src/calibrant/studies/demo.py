@@ -13,7 +13,9 @@ import numpy as np
 from calibrant._typing import Array, Floats
 from calibrant.calibrators import AutoCalibrator
 from calibrant.core.inputs import check_forecast
-from calibrant.inference import compare, evaluate
+from calibrant.core.parallel import map_chunks
+from calibrant.inference.comparison import compare
+from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.reporting import report_evidence
 
 __all__ = ["Chapter", "Models", "digits_models", "run_demo"]
@@ -74,13 +76,15 @@ def digits_models(seed: int = 0) -> list[Models]:
     train, cal, test = np.split(order, [TRAIN, TRAIN + CALIBRATE])
     network = MLPClassifier((64,), alpha=1e-6, max_iter=300, random_state=seed)
     forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=seed, n_jobs=1)
-    made = []
+
+    def trained(model: Any) -> Models:
+        model.fit(x[train], y[train])
+        name = "forest" if model is forest else "network"
+        return Models(name, model.predict_proba(x[cal]), y[cal], model.predict_proba(x[test]), y[test])
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for name, model in (("network", network), ("forest", forest)):
-            model.fit(x[train], y[train])
-            made.append(Models(name, model.predict_proba(x[cal]), y[cal], model.predict_proba(x[test]), y[test]))
-    return made
+        return list(map_chunks(trained, (network, forest)))
 
 
 def run_demo(
@@ -111,26 +115,24 @@ def run_demo(
         files = [place / f"{model.name}.npz", place / f"{model.name}-cal.json"]
         model.save(files[0])
         tell(f"{model.name}: evaluating on {len(model.y_test)} test rows …")
-        evaluation = evaluate(model.y_test, model.test, rng=seed)
+        before = check_forecast(model.y_test, model.test, caller="evaluate")
+        evaluation = evaluate_evidence(before, rng=seed)
         tell(f"{model.name}: trying repairs on {len(model.y_cal)} calibration rows …")
         calibrator = AutoCalibrator(rng=seed).fit(model.cal, model.y_cal)
         calibrator.save(files[1])
         after = calibrator.predict_proba(model.test)
         comparison = compare(model.y_test, model.test, after)
         page = place / ("report.html" if index == 0 else f"report-{model.name}.html")
-        _write_report(model, calibrator, page, seed)
+        report_evidence(
+            before,
+            calibrator=calibrator,
+            calibrated=after,
+            evaluation=evaluation,
+            title=f"The {model.name} on handwritten digits",
+            source=f"{model.name}.npz",
+            command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
+            rng=seed,
+        ).save(page)
         files.append(page)
         chapters.append(Chapter(model.name, evaluation, calibrator, comparison, tuple(files)))
     return chapters
-
-
-def _write_report(model: Models, calibrator: Any, path: Path, seed: int) -> None:
-    """Write the page about one model."""
-    report_evidence(
-        check_forecast(model.y_test, model.test, caller="report"),
-        calibrator=calibrator,
-        title=f"The {model.name} on handwritten digits",
-        source=f"{model.name}.npz",
-        command=f"calibrant report {model.name}.npz --calibrator {model.name}-cal.json",
-        rng=seed,
-    ).save(path)
