@@ -9,19 +9,11 @@ name and by short name (`regression.nll` is `metrics.nll_normal`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant._deprecated import lazy_attribute
 from calibrant.calibrators import _artifact, list_calibrators
 from calibrant.calibrators import get_calibrator as _get_calibrator
-from calibrant.calibrators.regression import (
-    AutoVarianceCalibrator,
-    Identity,
-    IsotonicQuantiles,
-    RegressionCalibrator,
-    StdScaling,
-    VarianceScaling,
-)
 from calibrant.core.declare import declared
 from calibrant.core.predictions import Normal, Prediction, Quantiles, Samples
 from calibrant.errors import FileError
@@ -50,11 +42,20 @@ from calibrant.metrics.regression import (
     vce,
 )
 from calibrant.regression.evaluation import Comparison, RegressionEvaluation, compare, evaluate, interval
-from calibrant.regression.proper import NormalKernelScore, calibration_error, decomposition, upper_bound
 from calibrant.regression.tables import PitTable, VarianceTable, compute_pit, compute_variance_table, pit_values
 from calibrant.regression.tests import pit_ks_test, skce_test
 from calibrant.scores.normal import DawidSebastiani, NormalCRPS
 
+if TYPE_CHECKING:
+    from calibrant.calibrators.regression import RegressionCalibrator
+
+#: Where the names live that bring scikit-learn.
+_HOMES = {
+    **dict.fromkeys(("NormalKernelScore", "calibration_error", "decomposition", "upper_bound"), "regression.proper"),
+    **dict.fromkeys(("AutoVarianceCalibrator", "Identity", "IsotonicQuantiles"), "calibrators.regression"),
+    **dict.fromkeys(("RegressionCalibrator", "StdScaling", "VarianceScaling"), "calibrators.regression"),
+    "get_calibrator": "regression",
+}
 #: The name of version 0.1.
 CRPSNormal = NormalCRPS
 #: Short name -> (what it estimates, bound) of the default set, in the order of the table.
@@ -111,6 +112,7 @@ def load(path: str | Path) -> RegressionCalibrator:
     Examples
     --------
     >>> import tempfile
+    >>> from calibrant.regression import StdScaling
     >>> fitted = StdScaling().fit([0.0] * 4, [1.0] * 4, [2.0, -2.0, 2.0, -2.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     fitted.save(f"{folder}/cal.json")
@@ -124,4 +126,8 @@ def load(path: str | Path) -> RegressionCalibrator:
 
 
 def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, {"get_calibrator": "regression"}, {"by_short_name": "get_calibrator"})
+    return lazy_attribute(__name__, name, _HOMES, {"by_short_name": "get_calibrator"})
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant import calibrators  # its names bring scikit-learn when they are used
 from calibrant._typing import Floats
-from calibrant.calibrators import AutoCalibrator
 from calibrant.calibrators.application import class_order
 from calibrant.core.inputs import Forecast, check_forecast
 from calibrant.core.predictions import Normal
@@ -82,7 +82,7 @@ def compare_methods_on(forecast: Forecast) -> dict[str, Any] | None:
     part = forecast.take(rows)
     if len(np.unique(part.codes)) < 2:
         return None
-    auto = AutoCalibrator(fast=True, proof=True)
+    auto = calibrators.AutoCalibrator(fast=True, proof=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a candidate that struggles says so in the comparison, not on the page
         auto.fit(part.proba(), part.codes)
