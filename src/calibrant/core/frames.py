@@ -9,17 +9,29 @@ import numpy as np
 
 from calibrant._typing import Array
 
-__all__ = ["class_names", "column_names", "named_columns"]
+__all__ = ["class_names", "column_names", "is_frame", "is_lazy", "named_columns"]
 
 #: What may stand before the name of a class in the name of a column, and after it.
 HEADS = ("probability_", "proba_", "probs_", "prob_", "p_", "logits_", "logit_", "score_", ".pred_", "p.", "prob.")
 TAILS = ("_probability", "_proba", "_prob", "_logit", "_score")
 
 
+def is_frame(data: Any) -> bool:
+    """Whether data have named columns; the class is asked, because a lazy frame may work to answer."""
+    return hasattr(type(data), "columns") or hasattr(type(data), "column_names")
+
+
+def is_lazy(data: Any) -> bool:
+    """Whether a frame is lazy: Polars lazy frames, DuckDB relations, Spark, Dask and Ibis frames."""
+    module = type(data).__module__.partition(".")[0]
+    return module in ("duckdb", "_duckdb", "pyspark", "dask", "dask_expr", "ibis") or (
+        module == "polars" and not hasattr(data, "to_numpy")
+    )
+
+
 def column_names(frame: Any) -> list[str] | None:
     """Return the names of the columns of a frame; None for arrays, and where the columns have no names."""
-    kind = type(frame)
-    if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
+    if not is_frame(frame):
         return None
     found: Any = getattr(frame, "column_names", None)
     names = list(frame.columns if found is None else found)

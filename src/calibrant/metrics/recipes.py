@@ -132,11 +132,11 @@ class MeanScore(Recipe):
 
     def fill(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores, without those under calibration."""
-        return forecast.keep(("sums", self), lambda: ScoreSums.of(self.rows(forecast), forecast.weights))  # type: ignore[no-any-return]
+        return forecast.keep(("sums", self), lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
 
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
-        return forecast.keep(  # type: ignore[no-any-return]
+        return forecast.keep(
             ("null sums", self), lambda: ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
         )
 

@@ -90,6 +90,11 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def _svg(title: str, description: str, body: Sequence[str], size: str, class_: str, **attributes: object) -> Picture:
+    fixed = {"viewBox": f"0 0 {size}", "role": "img", "class_": class_, "xmlns": "http://www.w3.org/2000/svg"}
+    return Picture(tag("svg", tag("title", title), tag("desc", description), *body, **fixed, **attributes))
+
+
 def figure(
     width: int,
     height: int,
@@ -102,19 +107,8 @@ def figure(
     **attributes: object,
 ) -> Picture:
     """Return a whole figure with title and description for screen readers."""
-    return Picture(
-        tag(
-            "svg",
-            tag("title", title),
-            tag("desc", description),
-            *body,
-            viewBox=f"0 0 {width} {height}",
-            role="img",
-            class_="figure wide" if wide else "figure repaired" if repaired else "figure",
-            xmlns="http://www.w3.org/2000/svg",
-            **attributes,
-        )
-    )
+    kind = "figure wide" if wide else "figure repaired" if repaired else "figure"
+    return _svg(title, description, body, f"{width} {height}", kind, **attributes)
 
 
 def drawing(
@@ -128,18 +122,8 @@ def drawing(
     small: bool = False,
 ) -> Picture:
     """Return a chart of the page: `narrow` is the phone's own drawing, `small` is shown on both."""
-    return Picture(
-        tag(
-            "svg",
-            tag("title", title),
-            tag("desc", description),
-            *body,
-            viewBox=f"0 0 {width} {height:g}",
-            role="img",
-            class_="chart" if small else "chart n" if narrow else "chart w wide" if width > 700 else "chart w",
-            xmlns="http://www.w3.org/2000/svg",
-        )
-    )
+    kind = "chart" if small else "chart n" if narrow else "chart w wide" if width > 700 else "chart w"
+    return _svg(title, description, body, f"{width} {height:g}", kind)
 
 
 class Axes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ __all__ = ["CHECKS"]
 Rows = tuple[Floats, Floats, Floats]
 
 
-def _must(holds: Any, calibrator: Any, rule: str) -> None:
+def must(holds: Any, calibrator: Any, rule: str) -> None:
+    """Raise an error that names the calibrator and the rule it breaks."""
     if not bool(holds):
         raise AssertionError(f"{type(calibrator).__name__} breaks the contract: {rule}")
 
@@ -38,42 +39,42 @@ def _same(a: tuple[Array, Array], b: tuple[Array, Array], tolerance: float = 0.0
 
 def _is_law(calibrator: Any, found: Any, n: int, case: str) -> None:
     mean, variance = found
-    _must(mean.shape == variance.shape == (n,), calibrator, f"mean and variance have one number per row ({case})")
-    _must(np.isfinite(mean).all() and np.isfinite(variance).all(), calibrator, f"output is finite ({case})")
-    _must((variance > 0).all(), calibrator, f"variances are positive ({case})")
+    must(mean.shape == variance.shape == (n,), calibrator, f"mean and variance have one number per row ({case})")
+    must(np.isfinite(mean).all() and np.isfinite(variance).all(), calibrator, f"output is finite ({case})")
+    must((variance > 0).all(), calibrator, f"variances are positive ({case})")
 
 
 def check_declarations(calibrator: Any, rng: np.random.Generator) -> None:
     """Check that the class says what it is and does nothing at construction."""
     kind = type(calibrator)
     for name in ("short_name", "title", "paper", "when", "default_loss"):
-        _must(isinstance(getattr(kind, name, None), str), calibrator, f"declares {name} as text")
+        must(isinstance(getattr(kind, name, None), str), calibrator, f"declares {name} as text")
     for name in ("injective", "keeps_mean"):
-        _must(isinstance(getattr(kind, name, None), bool), calibrator, f"declares {name} as True or False")
-    _must(kind.count_parameters(0) >= 0, calibrator, "the number of parameters is not negative")
-    _must(not [n for n in vars(calibrator) if n.endswith("_")], calibrator, "no fitted attribute before fit")
+        must(isinstance(getattr(kind, name, None), bool), calibrator, f"declares {name} as True or False")
+    must(kind.count_parameters(0) >= 0, calibrator, "the number of parameters is not negative")
+    must(not [n for n in vars(calibrator) if n.endswith("_")], calibrator, "no fitted attribute before fit")
     mean, variance, y = rows = _simulate(rng, 120)
     fresh = clone(calibrator)
-    _must(repr(fresh) == repr(calibrator), calibrator, "clone keeps the options")
+    must(repr(fresh) == repr(calibrator), calibrator, "clone keeps the options")
     try:
         fresh.predict(mean, variance)
     except NotFittedError:
         pass
     else:
-        _must(False, calibrator, "predict before fit raises NotFittedError")
+        must(False, calibrator, "predict before fit raises NotFittedError")
     copies = [column.copy() for column in rows]
     for column in rows:
         column.setflags(write=False)
-    _must(fresh.fit(mean, variance, y) is fresh, calibrator, "fit returns self")
-    _must(repr(fresh) == repr(calibrator), calibrator, "fit leaves the options as given")
+    must(fresh.fit(mean, variance, y) is fresh, calibrator, "fit returns self")
+    must(repr(fresh) == repr(calibrator), calibrator, "fit leaves the options as given")
     first = fresh.predict(mean, variance)
     untouched = all(np.array_equal(a, b) for a, b in zip(rows, copies, strict=True))
-    _must(untouched, calibrator, "arguments stay untouched")
-    _must(_same(fresh.predict(mean, variance), first), calibrator, "predict repeats itself")
+    must(untouched, calibrator, "arguments stay untouched")
+    must(_same(fresh.predict(mean, variance), first), calibrator, "predict repeats itself")
     again = clone(calibrator).fit(*_simulate(rng, 80)).fit(mean, variance, y)
-    _must(_same(again.predict(mean, variance), first), calibrator, "a second fit equals a first fit")
+    must(_same(again.predict(mean, variance), first), calibrator, "a second fit equals a first fit")
     copied = pickle.loads(pickle.dumps(fresh))  # noqa: S301  # our own bytes
-    _must(_same(copied.predict(mean, variance), first), calibrator, "survives pickling")
+    must(_same(copied.predict(mean, variance), first), calibrator, "survives pickling")
 
 
 def check_map(calibrator: Any, rng: np.random.Generator) -> None:
@@ -84,15 +85,15 @@ def check_map(calibrator: Any, rng: np.random.Generator) -> None:
     found = fitted.predict(mean, variance)
     _is_law(calibrator, found, 200, "new rows")
     if kind.keeps_mean:
-        _must(np.array_equal(found[0], mean), calibrator, "the mean is kept")
+        must(np.array_equal(found[0], mean), calibrator, "the mean is kept")
     if kind.injective:
         distinct = len(np.unique(np.stack(found, axis=1), axis=0))
-        _must(distinct == len(mean), calibrator, "distinct rows stay distinct")
+        must(distinct == len(mean), calibrator, "distinct rows stay distinct")
     quantiles = fitted.predict_quantiles(mean, variance, levels=[0.1, 0.5, 0.9])
-    _must(quantiles.shape == (200, 3), calibrator, "quantiles have shape (rows, levels)")
-    _must((np.diff(quantiles, axis=1) > 0).all(), calibrator, "quantiles increase with the level")
+    must(quantiles.shape == (200, 3), calibrator, "quantiles have shape (rows, levels)")
+    must((np.diff(quantiles, axis=1) > 0).all(), calibrator, "quantiles increase with the level")
     law = fitted.predict_distribution(mean, variance)
-    _must(law.n == 200, calibrator, "predict_distribution gives one distribution per row")
+    must(law.n == 200, calibrator, "predict_distribution gives one distribution per row")
     for scale in (1e-6, 1e6):  # the unit of y is arbitrary
         center, spread, truth = _simulate(rng, 120)
         fitted = clone(calibrator).fit(scale * center, scale**2 * spread, scale * truth)
@@ -106,22 +107,34 @@ def check_invariances(calibrator: Any, rng: np.random.Generator) -> None:
         counts = rng.integers(0, 4, 80)
         weighted = clone(calibrator).fit(*rows, counts).predict(mean, variance)
         repeated = clone(calibrator).fit(*(np.repeat(column, counts) for column in rows)).predict(mean, variance)
-        _must(_same(weighted, repeated, 1e-9), calibrator, "whole weights equal repeated rows")
+        must(_same(weighted, repeated, 1e-9), calibrator, "whole weights equal repeated rows")
     fitted = clone(calibrator).fit(mean, variance, y)
     equal, importance = np.full(80, 1 / 80), rng.uniform(0.2, 1.9, 80)
     same = _same(clone(calibrator).fit(*rows, equal).predict(mean, variance), fitted.predict(mean, variance), 1e-9)
-    _must(same, calibrator, "equal weights of 1/n are no weights")
+    must(same, calibrator, "equal weights of 1/n are no weights")
     expected = clone(calibrator).fit(*rows, importance).predict(mean, variance)
     for scale in (1e-300, 0.037, 1e200):
         scaled = clone(calibrator).fit(*rows, scale * importance).predict(mean, variance)
-        _must(_same(scaled, expected, 1e-6), calibrator, f"weights w and {scale:g}·w give the same map")
+        must(_same(scaled, expected, 1e-6), calibrator, f"weights w and {scale:g}·w give the same map")
     lists = clone(calibrator).fit(mean.tolist(), variance.tolist(), y.tolist())
     first = fitted.predict(mean, variance)
-    _must(_same(lists.predict(mean.tolist(), variance.tolist()), first), calibrator, "lists equal arrays")
+    must(_same(lists.predict(mean.tolist(), variance.tolist()), first), calibrator, "lists equal arrays")
     single = [column.astype(np.float32) for column in rows]
     wide = [column.astype(np.float64) for column in single]
     a, b = (clone(calibrator).fit(*columns).predict(mean, variance) for columns in (single, wide))
-    _must(_same(a, b, 1e-12), calibrator, "float32 input gives the float64 answer")
+    must(_same(a, b, 1e-12), calibrator, "float32 input gives the float64 answer")
+
+
+def must_refuse(calibrator: Any, attempts: Mapping[str, Callable[[], Any]]) -> None:
+    """Check that every attempt raises an error with a rule and a hint."""
+    for case, attempt in attempts.items():
+        try:
+            attempt()
+        except ValueError as error:
+            clear = isinstance(error, InputError) and bool(error.rule and error.hint)
+            must(clear, calibrator, f"a clear message for {case}: {error}")
+        else:
+            must(False, calibrator, f"{case} is refused")
 
 
 def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
@@ -138,14 +151,7 @@ def check_refusals(calibrator: Any, rng: np.random.Generator) -> None:
         "nan in predict": lambda: fitted.predict(nan, variance),
         "a variance of 0 in predict": lambda: fitted.predict(mean, zero),
     }
-    for case, attempt in attempts.items():
-        try:
-            attempt()
-        except ValueError as error:
-            clear = isinstance(error, InputError) and bool(error.rule and error.hint)
-            _must(clear, calibrator, f"a clear message for {case}: {error}")
-        else:
-            _must(False, calibrator, f"{case} is refused")
+    must_refuse(calibrator, attempts)
 
 
 def check_artifacts(calibrator: Any, rng: np.random.Generator) -> None:
@@ -156,10 +162,10 @@ def check_artifacts(calibrator: Any, rng: np.random.Generator) -> None:
         path = Path(folder) / "calibrator.json"
         fitted.save(path)
         loaded, own = load(path), type(fitted).load(path)
-    _must(type(loaded) is type(own) is type(fitted), calibrator, "a loaded calibrator is of its class")
-    _must(repr(loaded) == repr(fitted), calibrator, "a loaded calibrator has the same options")
+    must(type(loaded) is type(own) is type(fitted), calibrator, "a loaded calibrator is of its class")
+    must(repr(loaded) == repr(fitted), calibrator, "a loaded calibrator has the same options")
     same = _same(loaded.predict(mean, variance), fitted.predict(mean, variance))
-    _must(same, calibrator, "reload equals to the last bit")
+    must(same, calibrator, "reload equals to the last bit")
 
 
 #: The parts of the contract, in the order they are checked.

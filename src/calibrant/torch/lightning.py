@@ -95,25 +95,11 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # lightning is untyp
         """Count one batch."""
         self.meter.update(*_from_step(outputs, batch, "CalibrationCallback"))
 
+    on_test_epoch_start, on_test_batch_end = on_validation_epoch_start, on_validation_batch_end
+
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002  # lightning's signature
         """Log."""
         self._end(pl_module, "val")
-
-    def on_test_epoch_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002  # lightning's signature
-        """Forget the last epoch."""
-        self._start(pl_module)
-
-    def on_test_batch_end(
-        self,
-        trainer: Any,  # noqa: ARG002  # lightning's signature
-        pl_module: Any,  # noqa: ARG002
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,  # noqa: ARG002
-        dataloader_idx: int = 0,  # noqa: ARG002
-    ) -> None:
-        """Count one batch."""
-        self.meter.update(*_from_step(outputs, batch, "CalibrationCallback"))
 
     def on_test_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002  # lightning's signature
         """Log."""

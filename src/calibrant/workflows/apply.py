@@ -15,6 +15,7 @@ from calibrant.calibrators.application import calibrate, check_applicable, is_re
 from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
 from calibrant.core.atomic import atomic_path, explained, refuse, sweep, temporary_name
+from calibrant.core.frames import is_frame, is_lazy
 from calibrant.core.results import Record
 from calibrant.engines.apply import apply_frame, count_unusable, find_scores
 from calibrant.errors import FileError, InputError, input_error
@@ -27,16 +28,8 @@ from calibrant.io.writers import new_names, write_arrays, write_table
 from calibrant.summary.files import summary_files
 from calibrant.workflows.in_sample import InSample, known_rows, write_mark
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.sources import (
-    Reading,
-    calibrated_rows,
-    is_frame,
-    is_lazy,
-    left_out,
-    maps_pairs,
-    names_of,
-    on_files,
-)
+from calibrant.workflows.second import calibrated_rows, maps_pairs
+from calibrant.workflows.sources import Reading, left_out, names_of, on_files
 
 __all__ = ["Applied", "apply"]
 

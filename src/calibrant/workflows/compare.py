@@ -12,6 +12,7 @@ from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import check_applicable, declares, is_regression
 from calibrant.calibrators.reader import load
 from calibrant.core.arguments import check_options
+from calibrant.core.frames import is_frame, is_lazy
 from calibrant.core.weights import WeightKind
 from calibrant.engines.scans import open_session
 from calibrant.errors import FileError, InputError, input_error
@@ -23,19 +24,8 @@ from calibrant.summary.files import summary_files
 from calibrant.workflows.file_pairs import check_files, open_all_rows
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.sources import (
-    Reading,
-    aligned,
-    array_rows,
-    calibrated_rows,
-    is_frame,
-    is_large,
-    is_lazy,
-    left_out,
-    names_of,
-    need_bins,
-    on_files,
-)
+from calibrant.workflows.second import aligned, calibrated_rows
+from calibrant.workflows.sources import Reading, array_rows, is_large, left_out, names_of, need_bins, on_files
 
 __all__ = ["compare"]
 

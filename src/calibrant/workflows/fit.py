@@ -16,6 +16,7 @@ from calibrant._typing import ArrayLike, Space
 from calibrant.calibrators import AutoCalibrator, get_calibrator
 from calibrant.calibrators.application import declares
 from calibrant.core.arguments import check_options
+from calibrant.core.frames import is_lazy
 from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_positive, check_share
 from calibrant.core.results import Record
@@ -33,17 +34,8 @@ from calibrant.scores.rules import as_score
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.sources import (
-    SAME_COLUMNS,
-    Reading,
-    array_rows,
-    calibrated_rows,
-    is_large,
-    is_lazy,
-    left_out,
-    on_files,
-    open_rows,
-)
+from calibrant.workflows.second import calibrated_rows
+from calibrant.workflows.sources import SAME_COLUMNS, Reading, array_rows, is_large, left_out, on_files, open_rows
 
 __all__ = ["FitResult", "fit"]
 

@@ -20,16 +20,8 @@ from calibrant.io.paths import is_path
 from calibrant.io.predictions import Predictions, to_evidence
 from calibrant.reporting import Report, report_evidence
 from calibrant.workflows.in_sample import find_mark, known_rows
-from calibrant.workflows.sources import (
-    Opened,
-    Reading,
-    aligned,
-    array_rows,
-    calibrated_rows,
-    left_out,
-    open_data,
-    title_of,
-)
+from calibrant.workflows.second import aligned, calibrated_rows
+from calibrant.workflows.sources import Opened, Reading, array_rows, left_out, open_data, title_of
 
 __all__ = ["report"]
 

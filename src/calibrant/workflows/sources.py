@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
-from calibrant._typing import Array, Floats, Space
-from calibrant.calibrators.application import calibrate, check_applicable, class_order, is_regression, softmax_note
+from calibrant._typing import Array, Space
 from calibrant.core.arguments import check_arguments
 from calibrant.core.declare import lookup
-from calibrant.core.frames import column_names, named_columns
+from calibrant.core.frames import column_names, is_frame, is_lazy, named_columns
 from calibrant.core.inputs import check_pairs, to_array
 from calibrant.core.rows import check_rows
 from calibrant.core.tables import COARSE, FINE
@@ -26,18 +25,9 @@ from calibrant.engines.tables import local_path
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.slices import split, split_column
 from calibrant.io.labels import two_labels
-from calibrant.io.layout import Columns, Layout, array_fields, listed
+from calibrant.io.layout import Columns, Layout, array_fields
 from calibrant.io.paths import is_many, is_path, plain_errors
-from calibrant.io.predictions import (
-    PAIR_CLASSES,
-    Predictions,
-    column_of,
-    distinct_values,
-    frame_predictions,
-    refuse_normalize,
-    score_matrix,
-    to_evidence,
-)
+from calibrant.io.predictions import Predictions, column_of, distinct_values, frame_predictions, to_evidence
 from calibrant.io.readers import read_predictions
 from calibrant.io.scale import scaled
 from calibrant.io.suspicions import say_suspicions
@@ -48,13 +38,8 @@ __all__ = [
     "SAME_COLUMNS",
     "Opened",
     "Reading",
-    "aligned",
     "array_rows",
-    "calibrated_rows",
-    "is_frame",
-    "is_lazy",
     "left_out",
-    "maps_pairs",
     "names_of",
     "need_bins",
     "open_data",
@@ -264,19 +249,6 @@ def is_large(data: Any, how: Reading) -> bool:
     return large
 
 
-def is_frame(data: Any) -> bool:
-    """Whether data have named columns; the class is asked, because a lazy frame may work to answer."""
-    return hasattr(type(data), "columns") or hasattr(type(data), "column_names")
-
-
-def is_lazy(data: Any) -> bool:
-    """Whether a frame is lazy: Polars lazy frames, DuckDB relations, Spark, Dask and Ibis frames."""
-    module = type(data).__module__.partition(".")[0]
-    return module in ("duckdb", "_duckdb", "pyspark", "dask", "dask_expr", "ibis") or (
-        module == "polars" and not hasattr(data, "to_numpy")
-    )
-
-
 def _from_cells(data: Any, how: Reading, by: Any, groups: Any, n_bins: int | None) -> Opened:
     if groups is not None:
         hint = "evaluate one file without {engine}"
@@ -440,70 +412,6 @@ def need_bins(n_bins: int | None, results: Iterable[Any], task: str, caller: str
     names = {result.name.partition("@")[0] for result in results}
     if n_bins is not None and not any("n_bins" in lookup(name, caller, task).parameters() for name in names):
         raise left_out("n_bins", caller, f"for metrics without bins ({', '.join(sorted(names))})", n_bins)
-
-
-def maps_pairs(fitted: Any) -> bool:
-    """Whether a calibrator was fitted on top-label pairs: it maps a confidence."""
-    return tuple(getattr(fitted, "classes_", ())) == PAIR_CLASSES
-
-
-def calibrated_rows(
-    fitted: Any, rows: Predictions, *, normalize: bool = False, ordered: bool = False
-) -> tuple[Floats, str | None]:
-    """Return the calibrated probabilities of rows in memory, and what the user should know.
-
-    `ordered`: the caller named the columns one by one, so that their order counts where the calibrator has no names.
-    """
-    if is_regression(fitted):
-        raise input_error("calibrator", "apply", "map class probabilities", "one of variances", "use another")
-    if maps_pairs(fitted):
-        refuse_normalize(normalize, "apply", "top-label pairs")
-        if rows.kind != "pairs" and rows.classes != PAIR_CLASSES:
-            rule, hint = "hold a confidence in the top label, which this calibrator maps", "name it with {confidence}"
-            raise input_error("data", "apply", rule, "probabilities of classes", hint)
-        rows = rows.right_or_wrong()
-    scores = score_matrix(rows)
-    if rows.space == "logit":
-        refuse_normalize(normalize, "apply", "logits")
-    check_applicable(fitted, rows.space)
-    order = class_order(fitted, rows.classes, ordered=ordered, columns=rows.source)
-    if scores.ndim == 1 and order is not None:  # one score of two: the other class has the rest
-        if order == [0, 1]:
-            order = None
-        else:
-            scores = np.stack([np.zeros_like(scores) if rows.space == "logit" else 1 - scores, scores], axis=1)
-    if order is None:
-        q = calibrate(fitted, scores, rows.space, normalize=normalize)
-    else:  # classes meet by name, and leave in the order of the data
-        q = np.empty(scores.shape)
-        q[:, order] = calibrate(fitted, scores[:, order], rows.space, normalize=normalize)
-    return q, softmax_note(fitted, rows.space)
-
-
-def aligned(other: Predictions, rows: Predictions, how: Reading) -> Predictions:
-    """Return the second forecast with its classes in the order of the first; names that do not match are refused.
-
-    Numbered columns of more than two classes have no names, and meet none unless the caller said their order.
-    """
-    if other.classes == rows.classes:
-        return other
-    sides = [list(map(str, one.classes)) if one.classes else None for one in (rows, other)]
-    if None in sides:
-        numbered = (other if sides[1] is None else rows).source
-        if len(numbered) < 3 or len(how.layout.patterns) > 1:
-            return other
-        shown = [f"no names in {listed(numbered, 12)}" if side is None else listed(side, 12) for side in sides]
-        hint = "call the columns of both alike"
-        raise input_error("after", how.caller, f"have the classes of the first ({shown[0]})", shown[1], hint)
-    mine, others = (side or [] for side in sides)
-    if set(mine) != set(others):
-        shown = [listed(names, 12) for names in (mine, others)]
-        raise input_error("after", how.caller, f"have the classes {shown[0]}", shown[1], "compare one problem")
-    order = [others.index(name) for name in mine]
-    if other.scores.ndim < 2:
-        flipped = other.scores if order == [0, 1] else -other.scores if other.space == "logit" else 1 - other.scores
-        return replace(other, scores=flipped, classes=rows.classes)
-    return replace(other, scores=other.scores[:, order], classes=rows.classes)
 
 
 def title_of(data: Any, default: str) -> str:
