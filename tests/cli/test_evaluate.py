@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import calibrant
 from helpers import data_path
 
 
@@ -154,29 +155,50 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_small_csv_needs_little(tmp_path):
+_HEAVY = "polars narwhals pyarrow pandas duckdb sklearn numba torch matplotlib rich onnx"
+_SCIPY = "stats optimize linalg sparse spatial interpolate signal"
+_OWN = "engines.frames engines.batches calibrators._base calibrators.auto plots monitoring studies testing torch"
+
+
+@pytest.mark.parametrize("words", ["evaluate small.csv", "report small.csv --no-compare"])
+def test_a_small_csv_needs_little(words, tmp_path):
     rows = "\n".join(f"{i % 2},{0.05 + 0.009 * i:.3f}" for i in range(100))
     (tmp_path / "small.csv").write_text(f"label,score\n{rows}\n", encoding="utf-8")
     code = (
         "import sys, calibrant.cli\n"
-        "sys.argv = ['calibrant', 'evaluate', 'small.csv']\n"
+        f"sys.argv = ['calibrant', *{words.split()!r}]\n"
         "try:\n"
         "    calibrant.cli.main()\n"
         "finally:\n"
-        "    print(*sys.modules, sep='\\n', file=sys.stderr)"
+        "    print(*sys.modules, sep='\\n')"
     )
     around = {name: value for name, value in os.environ.items() if name != "CALIBRANT_FAST"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=around
     )
-    assert "Verdict" in done.stdout
-    loaded = set(done.stderr.splitlines())
-    heavy = "polars narwhals pyarrow pandas duckdb sklearn numba torch matplotlib jinja2 rich onnx"
-    parts = "stats optimize linalg sparse spatial interpolate fft signal"
-    own = "engines.frames engines.batches calibrators._base calibrators.auto plots reporting monitoring studies testing torch"
-    assert loaded & {*heavy.split()} == set()
-    assert loaded & {f"scipy.{name}" for name in parts.split()} == set()
-    assert loaded & {f"calibrant.{name}" for name in own.split()} == set()
+    loaded = set(done.stdout.splitlines())
+    assert "calibrant.inference.evaluation" in loaded
+    assert loaded & {*_HEAVY.split()} == set()
+    assert loaded & {f"scipy.{name}" for name in _SCIPY.split()} == set()
+    assert loaded & {f"calibrant.{name}" for name in _OWN.split()} == set()
+    if words.startswith("evaluate"):
+        assert loaded & {"jinja2", "scipy.fft", "calibrant.reporting", "calibrant.calibrators"} == set()
+
+
+def test_a_page_asks_every_mean_score_once(monkeypatch):
+    from calibrant.metrics import recipes
+
+    asked = []
+    real = recipes.score_columns
+
+    def counted(scores, forecast, *, pairs, null):
+        asked.append((scores, pairs, null))
+        return real(scores, forecast, pairs=pairs, null=null)
+
+    monkeypatch.setattr(recipes, "score_columns", counted)
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 200)
+    calibrant.report(p.argmax(axis=1), p, compare_methods=False, n_resamples=20)
+    assert len(asked) == len(set(asked)) <= 6
 
 
 def test_core_and_metrics_need_numpy_and_scipy_alone():
