@@ -17,7 +17,6 @@ from calibrant import plots, regression, selective
 from calibrant.calibrators import AutoCalibrator, TemperatureScaling
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
-from calibrant.plots.palette import OVER, UNDER, direction_color
 from calibrant.views import ClassK
 
 
@@ -229,10 +228,6 @@ def test_displays_are_frozen_and_plain(rows: Any) -> None:
         numbers = shown.to_dict()
         assert "ax" not in numbers
         assert json.dumps(numbers)
-
-
-def test_direction_has_its_color() -> None:
-    assert (direction_color(-0.1), direction_color(0.1)) == (OVER, UNDER)
 
 
 def test_importing_draws_nothing() -> None:

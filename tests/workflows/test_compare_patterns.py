@@ -8,7 +8,7 @@ import pytest
 
 from calibrant import compare
 from calibrant.errors import FileError
-from calibrant.workflows import file_pairs
+from calibrant.workflows import second
 from calibrant.workflows.summarize import summarize
 
 
@@ -57,6 +57,6 @@ def test_what_has_no_rows_to_pair_is_refused_with_the_action(tmp_path, monkeypat
         compare(tmp_path / "a.calsum", one)
     with pytest.raises(FileError, match="no common order of rows"):
         compare(pl.scan_parquet(one), one)
-    monkeypatch.setattr(file_pairs, "LARGE", 10)
+    monkeypatch.setattr(second, "LARGE", 10)
     with pytest.raises(FileError, match="compare one day or part at a time"):
         compare(tmp_path / "a", one)

@@ -165,9 +165,7 @@ def read_table(path: str | Path, *, input_format: str | None = None) -> Any:
         raise FileError(f"{path} is not a table", hint="tables are csv, tsv, parquet, arrow and jsonl")
     with plain_errors(path):
         frame = readers[kind]()
-    if not frame.height:
-        raise FileError(f"{path} has no rows", hint="check how it was written")
-    return frame
+    return _with_rows(frame, path)
 
 
 def _read_arrow(source: Any) -> Any:

@@ -44,8 +44,3 @@ def reader_ink() -> Ink:
     cycle = tuple(to_hex(color) for color in mpl.rcParams["axes.prop_cycle"].by_key().get("color", CYCLE))
     neutral, grid = to_hex(mpl.rcParams["axes.labelcolor"]), to_hex(mpl.rcParams["grid.color"])
     return Ink(cycle[1 % len(cycle)], cycle[0], neutral, grid, cycle)
-
-
-def direction_color(gap: float) -> str:
-    """Return the color of a gap outcome − score: below zero is overconfident."""
-    return OVER if gap < 0 else UNDER

@@ -21,10 +21,9 @@ from calibrant.io.paths import TABLES, file_format, is_many, is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.io.resolver import NO_MEANS
 from calibrant.summary.files import summary_files
-from calibrant.workflows.file_pairs import check_files, open_all_rows
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.second import aligned, calibrated_rows
+from calibrant.workflows.second import aligned, calibrated_rows, check_files, open_all_rows
 from calibrant.workflows.sources import Reading, array_rows, is_large, left_out, names_of, need_bins, on_files
 
 __all__ = ["compare"]
