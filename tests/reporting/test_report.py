@@ -391,3 +391,12 @@ def test_the_result_of_every_verb_shows_itself_in_a_notebook(tmp_path: Path) -> 
         parser.feed(html)
         assert parser.open == [], type(one).__name__
         assert "max-width:1080px" in html, type(one).__name__  # the look of the report
+
+
+def test_the_change_by_a_calibrator_follows_the_seed() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 300)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    sharp = p**2 / (p**2).sum(axis=1, keepdims=True)
+    first, second = (calibrant.report(y, sharp, after=p, n_resamples=20).to_dict()["comparison"] for _ in range(2))
+    assert first == second

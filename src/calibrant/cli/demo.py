@@ -43,8 +43,7 @@ def _story(chapter: Any, folder: str) -> list[str]:
     from calibrant.inference.wording import evaluation_text
 
     name = f"{folder}/{chapter.name}"
-    compared = chapter.calibrator.cv_results_
-    rows = [f"  {m:<22} {g:+.4f}" for m, g in compared.select("method", "gain").head(4).iter_rows()]
+    rows = [f"  {row['method']:<22} {row['gain']:+.4f}" for row in chapter.calibrator.records_[:4]]
     return [
         f"━━ The {chapter.name} " + "━" * 50,
         f"$ calibrant evaluate {name}.npz",

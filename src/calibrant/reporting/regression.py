@@ -61,7 +61,7 @@ def summarize_rows(
     comparison = None
     if after is not None:
         kept = bool((repair or {}).get("injective"))
-        comparison = compare_evidence(rows, after, injective=kept, level=level, groups=groups)
+        comparison = compare_evidence(rows, after, injective=kept, level=level, groups=groups, rng=rng)
     pits = {s.kind: compute_pit(rows.y, s.evidence.forecast, sample_weight=rows.weights, rng=rng) for s in states}
     ranges = {
         s.kind: compute_variance_table(rows.y, s.evidence.forecast, sample_weight=rows.weights)

@@ -115,10 +115,10 @@ def summarize(
     comparison = None
     if after is not None:
         kept = bool((repair or {}).get("injective"))
-        comparison = compare_evidence(evidence, after, injective=kept, level=level, groups=groups)
         repaired = _evaluated(after, groups=groups, risk=risk, **settings)
         again = slices_of(after, by or {}, None, settings, groups)
         states.append(State("after", after, with_groups(repaired, again), again))
+        comparison = compare_evidence(evidence, after, injective=kept, level=level, groups=groups, rng=rng)
     classes = _class_rows(evidence)
     views, after_views = _views(evidence, classes), [] if after is None else _views(after, classes)
     summary: dict[str, Any] = {

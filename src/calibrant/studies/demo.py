@@ -14,7 +14,7 @@ from calibrant._typing import Array, Floats
 from calibrant.calibrators import AutoCalibrator
 from calibrant.core.inputs import check_forecast
 from calibrant.core.parallel import map_chunks
-from calibrant.inference.comparison import compare
+from calibrant.inference.comparison import compare_evidence
 from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.reporting import report_evidence
 
@@ -121,7 +121,8 @@ def run_demo(
         calibrator = AutoCalibrator(rng=seed).fit(model.cal, model.y_cal)
         calibrator.save(files[1])
         after = calibrator.predict_proba(model.test)
-        comparison = compare(model.y_test, model.test, after)
+        repaired = check_forecast(model.y_test, after, caller="compare")
+        comparison = compare_evidence(before, repaired, rng=seed)
         page = place / ("report.html" if index == 0 else f"report-{model.name}.html")
         report_evidence(
             before,
