@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.calibrators import AutoCalibrator
+from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.core.inputs import check_forecast
 from calibrant.core.parallel import map_chunks
 from calibrant.inference.comparison import compare_evidence
@@ -82,7 +83,7 @@ def digits_models(seed: int = 0) -> list[Models]:
         name = "forest" if model is forest else "network"
         return Models(name, model.predict_proba(x[cal]), y[cal], model.predict_proba(x[test]), y[test])
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return list(map_chunks(trained, (network, forest)))
 
