@@ -29,6 +29,8 @@ from calibrant.reporting import Report, report_evidence
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 WIDTHS = (1200, 768, 360)
+#: A4 without its margins of 14 mm.
+PAPER = {"width": 688, "height": 1017}
 CUT_OFF = "[...document.querySelectorAll('.tablebox')].some(b => b.scrollWidth > b.clientWidth + 1)"
 #: Labels of one chart that lie on one another, or beyond the edge of the page.
 OVERLAP = """() => [...document.querySelectorAll('svg')].filter(s => s.checkVisibility()).flatMap(svg => {
@@ -41,6 +43,17 @@ OVERLAP = """() => [...document.querySelectorAll('svg')].filter(s => s.checkVisi
     Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3
   ).map(([b]) => a.textContent + ' | ' + b.textContent)));
 })"""
+#: Sizes, in pixels, of chart text smaller than a limit, after the chart was scaled to its place.
+SMALL = """(limit) => [...document.querySelectorAll('svg.chart')].filter(s => s.checkVisibility()).flatMap(svg => {
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const sizes = [...svg.querySelectorAll('text')].map(t => scale * parseFloat(getComputedStyle(t).fontSize));
+  return sizes.filter(size => size < limit);
+})"""
+#: Charts of a section that leave a part of their column empty.
+EMPTY = """() => [...document.querySelectorAll('section > figure > svg')].filter(s => s.checkVisibility() &&
+  s.getBoundingClientRect().width < 0.95 * s.closest('section').clientWidth).length"""
+#: The least size of chart text: on a screen, and on paper (7 points).
+LEAST = (11.0, 9.3)
 #: Options of commands that are broken at the end of a line.
 BROKEN = "[...document.querySelectorAll('.one')].some(o => o.getClientRects().length > 1)"
 ANIMALS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -201,6 +214,10 @@ def photograph(browser: Any, path: Path, folder: Path) -> list[str]:
                 found.append(f"a table scrolls sideways at {width}, {look}")
             if page.evaluate(BROKEN):
                 found.append(f"an option is broken at {width}, {look}")
+            if look != "print" and page.evaluate(EMPTY):
+                found.append(f"a chart leaves its column empty at {width}, {look}")
+            if look != "print" and page.evaluate(SMALL, LEAST[0]):
+                found.append(f"chart text is too small at {width}, {look}")
             if look != "print":
                 found.extend(f"labels meet at {width}, {look}: {pair}" for pair in page.evaluate(OVERLAP))
             if look != "print" and script.exists():
@@ -209,8 +226,11 @@ def photograph(browser: Any, path: Path, folder: Path) -> list[str]:
                 broken = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
                 found.extend(f"axe {one['impact']} at {width}, {look}: {one['id']}" for one in broken)
             context.close()
-    page = browser.new_page()
+    page = browser.new_page(viewport=PAPER)
     page.goto(path.as_uri())
+    page.emulate_media(media="print")
+    if page.evaluate(SMALL, LEAST[1]):
+        found.append("chart text is too small on paper")
     page.pdf(path=folder / f"{name}.pdf", format="A4")
     page.close()
     return found

@@ -279,8 +279,8 @@ def test_prints_with_all_sections_and_the_verdict_first(plain: Path, open_page: 
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
     assert all(link.is_hidden() for link in page.locator("a.btn").all())
-    assert page.locator("svg.chart.w").first.is_visible()
-    assert page.locator("svg.chart.n").first.is_hidden()
+    assert page.locator("#diagram svg.chart.n").is_visible()  # drawn for 358 pixels: its text is readable on paper
+    assert [page.locator(f"#added svg.chart.{size}").is_visible() for size in "wmn"] == [False, True, False]
 
 
 def test_phone_has_drawings_of_its_own(plain: Path, open_page: Any) -> None:
@@ -368,7 +368,7 @@ def load_pages() -> Any:
 HEADLINES = {
     "ten": "Overconfident, now repaired",
     "rare": "Risk overstated twofold, now repaired",
-    "thousand": "Overconfident by 22 points",
+    "thousand": "Overconfident by 21.5 points",
     "thirty": "Too few rows to tell",
     "calibrated": "Calibrated within 2 points",
     "regression": "Intervals too narrow, now repaired",
@@ -391,13 +391,16 @@ def test_other_pages_fit_and_are_accessible(
         assert not page.evaluate(made.CUT_OFF), f"a table scrolls sideways at {width}"
         assert not page.evaluate(made.BROKEN)
         assert page.evaluate(made.OVERLAP) == []
+        assert page.evaluate(made.SMALL, made.LEAST[0]) == []
+        assert page.evaluate(made.EMPTY) == 0, f"a chart leaves its column empty at {width}"
         assert page.locator("h1").inner_text() == HEADLINES[name]
         assert len(HEADLINES[name].split()) <= 5
         assert seen.errors == []
         assert {url.partition(":")[0] for url in seen.requests} <= {"file", "data"}
     assert serious(page, axe) == []
     page.emulate_media(media="print")
-    page.set_viewport_size({"width": 688, "height": 1017})  # A4 without its margins of 14 mm
+    page.set_viewport_size(made.PAPER)
+    assert page.evaluate(made.SMALL, made.LEAST[1]) == [], "chart text below 7 points"
     bottom = page.evaluate("document.querySelector('#diagram figure').getBoundingClientRect().bottom")
     assert bottom <= 1017, "the first printed page holds verdict, tiles and diagram"
     page.set_viewport_size({"width": 360, "height": 900})

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant import plots
 from calibrant.calibrators import VectorScaling
 from calibrant.core.inputs import check_forecast
@@ -108,6 +109,15 @@ def test_figure_says_value_interval_rows_and_ribbon() -> None:
     assert f"({100 * shown.error_low:.2f} to {100 * shown.error_high:.2f})" in title
     assert "n = 1,200" in title
     assert "ribbon: where 95% of calibrated models lie" in title
+
+
+def test_ks_says_its_interval() -> None:
+    y, p, _ = rows()
+    shown = plots.plot_ks(y, p)
+    found = calibrant.evaluate(y, p, metrics=["ks"], n_resamples=200, rng=0)["ks"]
+    assert (shown.ks_low, shown.ks_high) == (found.interval.low, found.interval.high)
+    assert f"({100 * shown.ks_low:.2f} to {100 * shown.ks_high:.2f})" in shown.ax[0].texts[0].get_text()
+    assert plots.plot_ks(y, p, n_resamples=0).ks_low is None
 
 
 def test_nothing_of_a_saved_figure_is_cut_off() -> None:

@@ -26,6 +26,7 @@ from calibrant.reporting.gaps import class_sums
 from calibrant.reporting.labels import Board, Box
 from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.steps import FEWEST, Group, group_edges, groups_of
+from calibrant.reporting.svg import WIDTHS
 from calibrant.reporting.tracks import scale_of
 from calibrant.reporting.words import Language, share
 
@@ -357,8 +358,8 @@ def test_the_funnel_shows_every_class_inside_its_axes() -> None:
         {"name": str(i), "short": str(i), "title": "", "n": 5.0 + i % 20, "gap": g, "beyond": abs(g) > 0.4}
         for i, g in enumerate(np.linspace(-0.2, 0.9, 200))
     ]
-    for narrow in (False, True):
-        drawn = str(funnel(rows, 0.2, "before", narrow=narrow, title="t"))
+    for width in WIDTHS:
+        drawn = str(funnel(rows, 0.2, "before", width=width, title="t"))
         heights = [float(y) for y in re.findall(r'cy="([\d.-]+)"', drawn)]
         assert len(set(heights)) > 50  # not clipped to one edge
         assert min(heights) > 14

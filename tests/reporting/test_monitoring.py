@@ -25,7 +25,7 @@ def test_page_shows_every_day_and_the_alarm(tmp_path):
     assert report.alarm
     assert "Alarm since day-2" in page.html
     assert all(f"day-{i}" in page.html for i in range(3))
-    assert [picture.count("<circle") for picture in page.summary["evidence"]] == [3, 3]
+    assert [picture.count("<circle") for picture in page.summary["evidence"]] == [3, 3, 3]  # desk, tablet, phone
     assert page.html.count("<script") == 1
 
 

@@ -88,7 +88,10 @@ def test_numbers_of_the_page_are_the_evaluation(page: Any) -> None:
     row = next(row for row in page.summary["page"]["metrics"]["rows"] if "(ECE)" in row["name"])
     assert row["values"]["before"] == f"{100 * evaluation['ece'].value:.2f}%"
     assert f'<span class="b-t">{row["values"]["before"]}</span>' in page.html
-    assert page.summary["page"]["headline"] == evaluation.verdict.headline
+    shown = page.summary["page"]  # the headline has the decimals of the tiles under it
+    assert shown["headline"] == f"Overconfident by {100 * evaluation.facts.bias:.1f} points"
+    assert shown["headline"].split()[:2] == evaluation.verdict.headline.split()[:2]
+    assert f"{100 * evaluation.facts.bias:+.1f}" in shown["tiles"][2]["values"]
     assert evaluation.verdict.sentence in page.summary["page"]["lead"]
 
 
@@ -181,7 +184,7 @@ def test_sizes(tmp_path: Path) -> None:
     assert path.stat().st_size < 500_000
     html = path.read_text(encoding="utf-8")
     assert "The 8 classes farthest outside" in html
-    assert html.count('class="fdots"') == 2
+    assert html.count('class="fdots"') == 3
 
 
 def test_repair_is_named_and_compared() -> None:

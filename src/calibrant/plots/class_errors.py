@@ -48,6 +48,7 @@ class ClassErrorsDisplay(Display):
         names = [self.names[i] for i in shown]
         long = max(map(len, names)) > 3
         ax.set_xticks(place, names, rotation=45 if long else 0, ha="right" if long else "center")
+        ax.set_xlim(-0.6, len(shown) - 0.4)
         self.tidy(ax, "class", "calibration error")
         ax.legend(
             frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(self.errors), borderaxespad=0.2

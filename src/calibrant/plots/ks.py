@@ -9,7 +9,9 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_n_bins
+from calibrant.core.options import check_count
 from calibrant.core.tables import value_table
+from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.plots.displays import Display, chosen_view, new_grid, to_forecast, unit_square
 from calibrant.views import View
 
@@ -27,6 +29,9 @@ class KSDisplay(Display):
     #: Fractile of the largest distance.
     at: float
     ks: float
+    #: Ends of the 95% interval of `ks`, where one is known to hold.
+    ks_low: float | None = None
+    ks_high: float | None = None
 
     def draw(self, ax: Any = None, style: str | None = None) -> Self:
         """Draw on four axes, given or made."""
@@ -38,9 +43,10 @@ class KSDisplay(Display):
         first.plot(self.fractile, self.hits, color=self.ink.under, label="happened")
         peak = int(np.abs(self.hits - self.score).argmax())
         first.vlines(self.at, *sorted((self.score[peak], self.hits[peak])), color=self.ink.over, linewidth=2.5)
-        first.annotate(
-            f"KS {100 * self.ks:.2f}%", (0.97, 0.05), xycoords="axes fraction", ha="right", color=self.ink.over
-        )
+        words = f"KS {100 * self.ks:.2f}%"
+        if self.ks_low is not None and self.ks_high is not None:
+            words += f"\n({100 * self.ks_low:.2f} to {100 * self.ks_high:.2f})"
+        first.annotate(words, (0.97, 0.05), xycoords="axes fraction", ha="right", color=self.ink.over)
         first.legend(frameon=False, loc="upper left")
         self.tidy(first, "fraction of rows", "added up", f"cumulative{self.caption}")
         top = max(self.score[-1], self.hits[-1])
@@ -63,6 +69,7 @@ def plot_ks(
     *,
     view: View | str | None = None,
     windows: int = 40,
+    n_resamples: int = 200,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     space: Space = "proba",
@@ -79,6 +86,8 @@ def plot_ks(
         Which scores; default those of the verdict: class 1 of two classes, else the top label.
     windows : int, default 40
         Windows of equal mass of the local averages.
+    n_resamples : int, default 200
+        Resampled label sets behind the 95% interval of the error; 0 leaves the interval out.
     ax : four matplotlib Axes, optional
         Where to draw.
 
@@ -95,7 +104,9 @@ def plot_ks(
     >>> pyplot().close("all")
     """
     forecast = to_forecast(y_true, y_proba, "plot_ks", sample_weight=sample_weight, classes=classes, space=space)
-    table = value_table(chosen_view(view, forecast, "plot_ks").pairs(forecast))
+    question = chosen_view(view, forecast, "plot_ks")
+    check_count(n_resamples, "n_resamples", "plot_ks")
+    table = value_table(question.pairs(forecast))
     sums = (table.w, table.ws, table.wt)
     fractile, score, hits = (np.concatenate([[0.0], np.cumsum(values) / table.total]) for values in sums)
     gap = np.abs(hits - score)  # [1] eq. (11)
@@ -114,4 +125,9 @@ def plot_ks(
         float(gap.max()),
         caption=f", n = {table.total:,.0f}",
     )
+    if n_resamples > 0 and question.single_group:
+        name = f"ks@{question.name}"
+        interval = evaluate_evidence(forecast, metrics=[name], n_resamples=n_resamples, rng=0)[name].interval
+        if interval is not None:
+            display = replace(display, ks_low=interval.low, ks_high=interval.high)
     return display.draw(ax, style)

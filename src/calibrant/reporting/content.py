@@ -28,6 +28,7 @@ from calibrant.reporting.glossary import glossary
 from calibrant.reporting.risk import risk_section
 from calibrant.reporting.scoreboard import method_section, metric_section
 from calibrant.reporting.steps import Group, fewest, group_edges, groups_of
+from calibrant.reporting.svg import WIDTHS
 from calibrant.reporting.words import GLYPHS, Language, language_of, share, smallest_gap, tile
 
 __all__ = ["State", "class_page", "day_in_words", "state_boxes"]
@@ -106,14 +107,15 @@ def class_page(
         and todo[0].startswith("Use the rep")
     ):
         todo = (todo[0], f"Move your thresholds: {decided['price']['lines'][-1]}")
+    drawn = _diagram(layers, language, states)
     page: dict[str, Any] = {
         "headline": words.headline(first, second, language),
         "lead": words.lead(first, second, language, name, _changed(before, after)),
         "kick": _kick(before, date),
         "states": state_boxes(states, language, level, name),
-        "todo": {"words": todo[0], "line": todo[1]},
+        "todo": {"words": todo[0], "line": todo[1] + (drawn["notes"][-1].get("watch") or "")},
         "tiles": _tiles(states, language, level),
-        "diagram": _diagram(layers, language, states),
+        "diagram": drawn,
         "decisions": decided,
         "classes": classes,
         "groups": groups,
@@ -296,18 +298,21 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     )
     text = f"{side}. Of the {count(round(group.n))} {which}, {seen} ({share(group.least)} to {share(group.most)})."
     word = language.side(sum(g.gap * g.n for g in outside)).lower()
-    title = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}"
+    title, watch = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}", ""
     if not found:  # the verdict finds no gap: one group does not contradict it
         fewer = sum(math.comb(k, i) * 0.05**i * 0.95 ** (k - i) for i in range(len(outside)))
         usual = 1 - fewer >= 0.05
         title = f"{start}{'mostly within chance' if usual else 'some groups off'}"
+        off = f"{language.side(group.gap).lower()} ({language.claim(group.score, group.rate)})"
+        stay = "stay" if layer.kind == "after" else "are"
+        watch = "" if usual else f" {first_upper(language.claims)} of {ends} {stay} {off}."
         side += (
             f"; among {k} groups, chance alone does that to {'one' if len(outside) == 1 else 'a few'}"
             if usual and k > 1
             else ""
         )
         text = f"{side}.{text.partition('.')[2]}"
-    return {"kind": layer.kind, "title": first_upper(title), "text": text}
+    return {"kind": layer.kind, "title": first_upper(title), "text": text, "watch": watch}
 
 
 def _edge(value: float) -> str:
@@ -331,7 +336,7 @@ def _added(
 ) -> dict[str, Any]:
     curves = [(state.kind, state.name, Curves.of(tables[state.kind])) for state in states]
     limit = _limit(states[-1], n_resamples, rng)
-    sizes = [points(c.ks) for _, _, c in curves]
+    sizes = [language.points(c.ks) for _, _, c in curves]
     ends = ("lowest risk", "highest risk") if language.risk else ("least sure", "most sure")
     leaves = limit is not None and curves[-1][2].ks > limit
     if len(curves) > 1:
@@ -357,7 +362,7 @@ def _added(
     return {
         "title": title,
         "sub": sub if limit is not None else sub.replace(" A calibrated model stays inside the gray band.", ""),
-        "pictures": [added_up(curves, limit, ends, narrow=narrow, title="Added-up gap") for narrow in (False, True)],
+        "pictures": [added_up(curves, limit, ends, width, language.points) for width in WIDTHS],
         "limit": limit,
         "download": Download.of("added-up-gap", ["state", "fraction", "added_up_gap"], rows),
     }

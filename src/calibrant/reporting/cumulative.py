@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.core.tables import Table
-from calibrant.core.text import points
 from calibrant.reporting.labels import Board, Box, text_width
-from calibrant.reporting.svg import Axes, Markup, Picture, drawing, nice_ticks, path, tag, text
+from calibrant.reporting.svg import WIDTHS, Axes, Markup, Picture, drawing, nice_ticks, path, tag, text
 
 __all__ = ["Curves", "added_up"]
 
@@ -48,14 +47,19 @@ def _points(value: float) -> str:
 
 
 def added_up(
-    layers: Sequence[tuple[str, str, Curves]], limit: float | None, ends: tuple[str, str], *, narrow: bool, title: str
+    layers: Sequence[tuple[str, str, Curves]],
+    limit: float | None,
+    ends: tuple[str, str],
+    width: int,
+    write: Callable[[float], str],
 ) -> Picture:
     """Return the chart of the added-up gaps; `layers` are (kind, name, curves), `limit` the edge of the band.
 
     The band holds the largest excursion of a calibrated model in 95 of 100 cases, so that a line that leaves it and a
     p-value below 0.05 are the same thing.
     """
-    width, height, left, right = (358, 320, 54, 10) if narrow else (1032, 380, 62, 12)
+    narrow = width < WIDTHS[1]
+    height, left, right = (320, 54, 10) if narrow else (380 if width > WIDTHS[1] else 320, 62, 12)
     top, bottom = 16, height - 58
     extreme = [0.0, *(float(v) for _, _, c in layers for v in (c.gap.min(), c.gap.max()))]
     if limit is not None:
@@ -83,7 +87,8 @@ def added_up(
         end, at = width - right - 4, axes.y(-limit) + 15
         body.append(text(words, end, at, class_="regsub halo", text_anchor="end"))
         taken = [Box(end - text_width(words), at - 14, end, at + 4)]
-    body += _labels(axes, layers, taken, many=len(layers) > 1)
+    words_of = [f"{name if len(layers) > 1 else 'Largest gap'}: {write(c.ks)} points" for _, name, c in layers]
+    body += _labels(axes, layers, taken, words_of)
     ticks = (0.0, 0.5, 1.0) if narrow else (0.0, 0.25, 0.5, 0.75, 1.0)
     for value in ticks:
         words = f"{100 * value:g}%"
@@ -95,11 +100,11 @@ def added_up(
     body.append(text(label, left + axes.width / 2, bottom + 40, class_="axis", text_anchor="middle"))
     turned = f"translate(12,{(top + bottom) / 2:g}) rotate(-90)"
     body.append(tag("text", "Added-up gap, points", class_="axis", text_anchor="middle", transform=turned))
-    desc = "; ".join(f"{name}: largest distance from zero {points(c.ks)} points" for _, name, c in layers)
-    return drawing(width, height, title, f"{desc}.", body, narrow=narrow)
+    desc = "; ".join(f"{name}: largest distance from zero {write(c.ks)} points" for _, name, c in layers)
+    return drawing(width, height, "Added-up gap", f"{desc}.", body)
 
 
-def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[Box], *, many: bool) -> list[Markup]:
+def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[Box], labels: list[str]) -> list[Markup]:
     """Return one label per line, near its largest distance from zero, where no line or other text runs through it."""
     area = Box(axes.left, axes.top, axes.left + axes.width, axes.top + axes.height)
     board = Board(area, taken)
@@ -108,8 +113,7 @@ def _labels(axes: Axes, layers: Sequence[tuple[str, str, Curves]], taken: list[B
             x, y = axes.x(float(fraction)), axes.y(float(np.interp(fraction, curves.fractile, curves.gap)))
             board.take(x - 4, y - 2, x + 4, y + 2)
     parts: list[Markup] = []
-    for kind, name, curves in layers:
-        words = f"{name}: {points(curves.ks)} points" if many else f"Largest gap: {points(curves.ks)} points"
+    for (kind, _, curves), words in zip(layers, labels, strict=True):
         half, peak = text_width(words, strong=True) / 2, float(curves.fractile[curves.peak])
         best: tuple[float, float, float, Box] | None = None
         held = board.held()

@@ -151,10 +151,10 @@ def draw(layers: Sequence[Layer], language: Language, axis: Range, *, narrow: bo
     turned = f"translate({10 if narrow else 14},{12 + size / 2:g}) rotate(-90)"
     body.append(tag("text", language.y_axis, class_="axis", text_anchor="middle", transform=turned))
     if language.claims == "intervals":  # levels, not scores: there is nothing to count
-        return drawing(width, below + 48, title, desc, body, narrow=narrow)
+        return drawing(width, below + 48, title, desc, body)
     bottom = below + 50 + strip
     body += _strip(axes, layers, axis, bottom, strip, narrow=narrow)
-    return drawing(width, bottom + 32, title, desc, body, narrow=narrow)
+    return drawing(width, bottom + 32, title, desc, body)
 
 
 def _grid(axes: Axes, axis: Range, *, narrow: bool) -> Markup:

@@ -99,12 +99,6 @@ def reliability(cells: ViewCells, n_bins: int = 15, before: ViewCells | None = N
     description = (
         "Mean score of each bin against how often the event happened; the gray ribbon is what a calibrated model shows."
     )
-    return figure(
-        390,
-        414,
-        f"Reliability diagram: {cells.label}",
-        description,
-        reliability_body(cells, n_bins, before),
-        repaired=before is not None,
-        id="reliability",
-    )
+    name, body = f"Reliability diagram: {cells.label}", reliability_body(cells, n_bins, before)
+    class_ = "figure" if before is None else "figure repaired"
+    return figure(390, 414, name, description, body, class_, id="reliability")

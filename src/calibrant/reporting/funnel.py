@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.reporting.labels import Board, Box
-from calibrant.reporting.svg import Axes, Picture, drawing, nice_ticks, tag, text
+from calibrant.reporting.svg import WIDTHS, Axes, Picture, drawing, nice_ticks, tag, text
 
 __all__ = ["LIMITS", "funnel"]
 
@@ -18,9 +18,10 @@ LIMITS = ((3.09, "99.8% limit", "limit2"), (1.96, "95% limit", "limit1"))
 _LABELED = 6
 
 
-def funnel(rows: Sequence[dict[str, Any]], noise: float, kind: str, *, narrow: bool, title: str) -> Picture:
+def funnel(rows: Sequence[dict[str, Any]], noise: float, kind: str, *, width: int, title: str) -> Picture:
     """Return the funnel of classes; each row has ``name``, ``n``, ``gap`` and ``beyond``; `noise` is mean s(1 − s)."""
-    width, height, left, right = (358, 360, 54, 10) if narrow else (1032, 440, 56, 104)
+    narrow = width < WIDTHS[1]
+    height, left, right = (360, 54, 10) if narrow else (440 if width > WIDTHS[1] else 380, 56, 104)
     top, bottom = 14, height - 52
     gaps = np.array([row["gap"] for row in rows])
     sizes = np.array([row["n"] for row in rows])
@@ -72,4 +73,4 @@ def funnel(rows: Sequence[dict[str, Any]], noise: float, kind: str, *, narrow: b
     turned = f"translate(12,{(top + bottom) / 2:g}) rotate(-90)"
     body.append(tag("text", "Gap, points", class_="axis", text_anchor="middle", transform=turned))
     desc = f"{len(rows)} classes; {len(outside)} leave the 99.8% limits."
-    return drawing(width, height, title, desc, body, narrow=narrow)
+    return drawing(width, height, title, desc, body)

@@ -18,6 +18,7 @@ from calibrant.inference.verdict import ALPHA, rates, signed
 from calibrant.reporting.diagram import HEADLINE
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.funnel import LIMITS, funnel
+from calibrant.reporting.svg import WIDTHS
 from calibrant.reporting.tracks import Mark, Scale, scale_of
 from calibrant.reporting.words import Language, joined
 
@@ -149,9 +150,7 @@ def class_section(
         for row in rows:
             row["title"] = f"{row['name']}: {count(row['n'])} predictions, gap {signed(row['gap'])} points"
         kind, title = last_kind, "Gap of each predicted class against its number of predictions"
-        section["funnel"] = [
-            funnel(rows, last.mean_noise, kind, narrow=narrow, title=title) for narrow in (False, True)
-        ]
+        section["funnel"] = [funnel(rows, last.mean_noise, kind, width=width, title=title) for width in WIDTHS]
     return section
 
 

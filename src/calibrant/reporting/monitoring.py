@@ -19,7 +19,7 @@ from calibrant.reporting.downloads import Download
 from calibrant.reporting.glossary import monitor_glossary, provenance
 from calibrant.reporting.page import Report
 from calibrant.reporting.summary import method_note
-from calibrant.reporting.svg import Axes, Picture, drawing, nice_ticks, path, tag, text
+from calibrant.reporting.svg import WIDTHS, Axes, Picture, drawing, nice_ticks, path, tag, text
 from calibrant.reporting.words import RARE, Language, tile
 
 __all__ = ["report_monitor"]
@@ -46,7 +46,7 @@ def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor")
         "source": None,
         "headline": f"{report.days} days, the latest {report.name}",
         "verdict": f"{state} {promise}",
-        "evidence": [evidence_chart(report, narrow=narrow) for narrow in (False, True)],
+        "evidence": [evidence_chart(report, width) for width in WIDTHS],
         "errors": error_charts(report),
         "days": list(report.history),
         "latest_days": [_row(day, language.decimals) for day in days[::-1][:_SHOWN]],
@@ -195,9 +195,9 @@ def _evidence(log_value: float) -> str:
 
 
 def _frame(
-    low: float, high: float, names: Sequence[str], y_label: str, *, narrow: bool, share: bool
-) -> tuple[Axes, list[str], int, int]:
-    width, height = (358, 300) if narrow else (1032, 320)
+    low: float, high: float, names: Sequence[str], y_label: str, width: int, *, share: bool
+) -> tuple[Axes, list[str], int]:
+    height = 320 if width == WIDTHS[0] else 300
     left = 56
     axes = Axes(left, 16, width - left - 12, height - 74, (0.0, float(max(len(names) - 1, 1))), (low, high))
     bottom = axes.top + axes.height
@@ -212,7 +212,9 @@ def _frame(
         parts.append(tag("path", d=f"M{left} {y:.1f}h{axes.width:g}", class_="grid"))
         parts.append(text(words, left - 7, y + 4, class_="tick", text_anchor="end"))
     last = len(names) - 1
-    step = max(last, 1) if narrow else max(1, math.ceil(last / 7))  # from the latest day back, evenly
+    step = (
+        max(1, math.ceil(last / (width // 140))) if width >= WIDTHS[1] else max(last, 1)
+    )  # from the latest day back, evenly
     for i in range(last, -1, -step):
         anchor = "middle" if 0 < i < last else "start" if i == 0 else "end"
         parts.append(text(_short(names[i]), axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
@@ -220,7 +222,7 @@ def _frame(
     turned = f"translate(12,{middle:g}) rotate(-90)"
     parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform=turned))
     parts.append(text("Day", left + axes.width / 2, bottom + 38, class_="axis", text_anchor="middle"))
-    return axes, parts, width, height
+    return axes, parts, height
 
 
 def _power(k: int) -> str:
@@ -234,14 +236,14 @@ def _short(name: str) -> str:
     return name if len(name) <= 12 else f"{name[:11]}…"
 
 
-def evidence_chart(report: MonitorReport, *, narrow: bool = False) -> Picture:
+def evidence_chart(report: MonitorReport, width: int) -> Picture:
     """Return the log e-value against the alarm line."""
     values = [float(day["log_evalue"]) for day in report.history]
     names = [str(day["name"]) for day in report.history]
     limit = report.log_threshold
     high = max([limit, *values]) * 1.12
-    axes, parts, width, height = _frame(
-        min(0.0, *values) - 0.05 * high, high, names, "What the bet is worth", narrow=narrow, share=False
+    axes, parts, height = _frame(
+        min(0.0, *values) - 0.05 * high, high, names, "What the bet is worth", width, share=False
     )
     y = axes.y(limit)
     parts.append(tag("path", d=f"M{axes.left:g} {y:.1f}h{axes.width:g}", class_="alarm"))
@@ -255,24 +257,24 @@ def evidence_chart(report: MonitorReport, *, narrow: bool = False) -> Picture:
         f"Worth of a bet of 1 against calibration by day, with the alarm line at {_evidence(limit)}; the latest is "
         f"{_evidence(values[-1])}."
     )
-    return drawing(width, height, "Evidence against calibration", desc, parts, narrow=narrow)
+    return drawing(width, height, "Evidence against calibration", desc, parts)
 
 
 def error_charts(report: MonitorReport) -> list[Picture]:
-    """Return mean confidence and accuracy by day, for a desk and for a phone; nothing where days do not have them."""
+    """Return mean confidence and accuracy by day, for each width; nothing where days do not have them."""
     language, every = _spoken(report)
     days = [day for day in every if day["seen"] is not None and day["said"] is not None]
     heads = _HEADS[language.risk]
-    return [_error_chart(days, heads, narrow=narrow) for narrow in (False, True)] if days else []
+    return [_error_chart(days, heads, width) for width in WIDTHS] if days else []
 
 
-def _error_chart(days: Sequence[dict[str, Any]], heads: tuple[str, str], *, narrow: bool) -> Picture:
+def _error_chart(days: Sequence[dict[str, Any]], heads: tuple[str, str], width: int) -> Picture:
     ends = [tuple(float(end) for end in wilson(day["seen"], max(day["n"], 1), 0.95)) for day in days]
     low = min(min(least, day["said"]) for (least, _), day in zip(ends, days, strict=True))
     high = max(max(most, day["said"]) for (_, most), day in zip(ends, days, strict=True))
     pad = 0.16 * (high - low) or 0.01
     names = [str(day["name"]) for day in days]
-    axes, parts, width, height = _frame(low - pad, high + pad, names, "Claim and outcome", narrow=narrow, share=True)
+    axes, parts, height = _frame(low - pad, high + pad, names, "Claim and outcome", width, share=True)
     for i, (least, most) in enumerate(ends):
         parts.append(tag("path", d=f"M{axes.x(i):.1f} {axes.y(least):.1f}V{axes.y(most):.1f}", class_="whisk ink"))
     for key, kind in (("said", "line thick before"), ("seen", "line thick ink")):
@@ -283,9 +285,9 @@ def _error_chart(days: Sequence[dict[str, Any]], heads: tuple[str, str], *, narr
         ("said", heads[0], "call before strong", over),
         ("seen", heads[1], "strong halo", not over),
     ):
-        near = range(len(days) - max(1, len(days) // (2 if narrow else 5)), len(days))
+        near = range(len(days) - max(1, len(days) // (2 if width < WIDTHS[1] else 5)), len(days))
         reach = [days[i][key] if key == "said" else ends[i][up] for i in near]  # clear of line and whiskers
         y = axes.y(max(reach) if up else min(reach))
         parts.append(text(words, right, y - 10 if up else y + 20, class_=class_, text_anchor="end"))
     desc = "Average claim dashed, outcome solid with 95% intervals, by day."
-    return drawing(width, height, "Claim against outcome", desc, parts, narrow=narrow)
+    return drawing(width, height, "Claim against outcome", desc, parts)

@@ -132,6 +132,7 @@ def _unbroken(value: object) -> Markup:
     text = re.sub(r"(?<=\d) (?=%|points|\d{3}\b)", "\u00a0", str(value))
     text = re.sub(r"\bp ([<=]) (?=\d)", "p\u00a0\\1\u00a0", text)
     text = markup(re.sub(r" ?± ?", "\u00a0±\u00a0", text))
+    text = text.replace("added-up", '<span class="one">added-up</span>')
     return Markup(_COMMAND.sub(lambda found: f"<code>{_options(found.group())}</code>", text))
 
 

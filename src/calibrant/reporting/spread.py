@@ -54,7 +54,7 @@ def pit_figure(tables: Mapping[str, PitTable], *, narrow: bool = False) -> Pictu
         parts.append(text(f"{100 * value:g}%", axes.x(value), bottom + 17, class_="tick", text_anchor=anchor))
     parts += _names(axes, "Position of the truth in its forecast", "Fraction of rows", bottom + 38, 12)
     description = "Fraction of rows by where the truth falls in its own forecast; a calibrated model is flat."
-    return drawing(width, height, "PIT histogram", description, parts, narrow=narrow)
+    return drawing(width, height, "PIT histogram", description, parts)
 
 
 def _outline(axes: Axes, table: PitTable, bottom: float) -> str:
@@ -106,7 +106,7 @@ def variance_figure(tables: Mapping[str, VarianceTable], *, narrow: bool = False
     parts.append(text("Errors smaller", right - 8, bottom - 8, class_="region halo", text_anchor="end"))
     parts += _names(axes, "Predicted standard deviation", "Actual error (RMS)", bottom + 38, 12)
     description = "Root mean squared error of each range of the predicted standard deviation; calibrated: the diagonal."
-    return drawing(width, height, "Variance against error", description, parts, narrow=narrow)
+    return drawing(width, height, "Variance against error", description, parts)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

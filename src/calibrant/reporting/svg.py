@@ -6,6 +6,9 @@ import html
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+#: Widths of a chart that fills the column: at a desk, on a tablet and on paper, on a phone.
+WIDTHS = (1032, 720, 358)
+
 
 class Markup(str):
     """Text that is markup already: `tag` and the templates write it as it is; any other text is escaped."""
@@ -90,40 +93,22 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _svg(title: str, description: str, body: Sequence[str], size: str, class_: str, **attributes: object) -> Picture:
-    fixed = {"viewBox": f"0 0 {size}", "role": "img", "class_": class_, "xmlns": "http://www.w3.org/2000/svg"}
-    return Picture(tag("svg", tag("title", title), tag("desc", description), *body, **fixed, **attributes))
-
-
 def figure(
-    width: int,
-    height: int,
-    title: str,
-    description: str,
-    body: Sequence[str],
-    *,
-    wide: bool = False,
-    repaired: bool = False,
-    **attributes: object,
+    width: int, height: float, title: str, description: str, body: Sequence[str], class_: str, **attributes: object
 ) -> Picture:
     """Return a whole figure with title and description for screen readers."""
-    kind = "figure wide" if wide else "figure repaired" if repaired else "figure"
-    return _svg(title, description, body, f"{width} {height}", kind, **attributes)
+    shape = {"viewBox": f"0 0 {width} {height:g}", "role": "img", "class_": class_}
+    inside = (tag("title", title), tag("desc", description), *body)
+    return Picture(tag("svg", *inside, **shape, xmlns="http://www.w3.org/2000/svg", **attributes))
 
 
 def drawing(
-    width: int,
-    height: float,
-    title: str,
-    description: str,
-    body: Sequence[str],
-    *,
-    narrow: bool = False,
-    small: bool = False,
+    width: int, height: float, title: str, description: str, body: Sequence[str], *, small: bool = False
 ) -> Picture:
-    """Return a chart of the page: `narrow` is the phone's own drawing, `small` is shown on both."""
-    kind = "chart" if small else "chart n" if narrow else "chart w wide" if width > 700 else "chart w"
-    return _svg(title, description, body, f"{width} {height:g}", kind)
+    """Return a chart of the page: its width says where it is shown, `small` ones are shown everywhere."""
+    desk, tablet, phone = WIDTHS
+    class_ = {desk: "chart w wide", tablet: "chart m", phone: "chart n"}.get(width, "chart w")
+    return figure(width, height, title, description, body, "chart" if small else class_)
 
 
 class Axes:

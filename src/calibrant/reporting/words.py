@@ -272,12 +272,12 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
         return f"{size} {inside} larger than chance allows{f': {said}' if p < ALPHA else ''}."
     if verdict.status == "small gap":
         if gap.low <= 0 <= gap.high:
-            return f"{size} That much is within chance, but the joint test finds a small gap: {said}."
+            return f"{size} That much is within chance, but a test of several kinds of gap finds a small one: {said}."
         return f"{size} Small, but real: {said}."
     if verdict.found:
         return f"{size} Chance alone does not explain it: {said}."
     if verdict.status == "cannot tell" and verdict.detectable is not None:
-        return f"{size} These rows show only gaps above {points(verdict.detectable)} points: {said}."
+        return f"{size} These rows could show only a gap above {points(verdict.detectable)} points: {said}."
     return f"{size} That much is within chance: {said}."
 
 
@@ -324,8 +324,9 @@ def fault(before: Any, language: Language) -> tuple[str, str]:
 def headline(before: Any, after: Any, language: Language) -> str:
     """Return at most five words: what is wrong, and what the repair did."""
     verdict: Verdict = before.verdict
-    if after is None:
-        return verdict.headline
+    if after is None:  # with the decimals of the boxes and tiles below it
+        gap = before.facts.bias if verdict.direction else 0.0
+        return verdict.headline.replace(f"by {points(gap)} points", f"by {language.points(gap)} points")
     word = repair_word(before, after)
     if word == "not needed":
         return f"{verdict.headline}" if verdict.status != "no gap found" else "No gap found, none needed"
