@@ -129,7 +129,14 @@ FINDINGS: tuple[Finding, ...] = (
     Finding(
         "equivalence", "at the border, rare and underpredicted, n = 100", "17%", "≤ 5%", partial(probes.border, _LOW)
     ),
-    Finding("automatic", "two classes, n = 200, small gain", "0.0050", "0 ± 0.001", probes.automatic, 0.25),
+    *(
+        Finding("automatic", setting, seen, rule, partial(probes.automatic, *case), 0.25)
+        for setting, seen, rule, *case in (
+            ("two classes, n = 200, small gain", "0.0050", "0 ± 0.001", True, 200, "claim"),
+            ("five sharp classes, n = 500, no gain", "", "0 ± 0.001", False, 500, "claim"),
+            ("five sharp classes, n = 500, no gain: words", "", "≤ 5%", False, 500, "proven"),
+        )
+    ),
     Finding("regression", "log-normal variances, n = 200", "60–73%", "≥ 93%", partial(probes.regression, 200)),
     Finding(
         "monitor", "every row five times, bets per cluster", "100%", "≤ 5%", partial(probes.repeated_rows, "cluster")
