@@ -83,5 +83,4 @@ def _title(found: CoxCalibration) -> str:
 
 def _notes(found: CoxCalibration) -> list[str]:
     edge = f"{found.edge} risks of exactly 0 or 1 count as 1e-12 and 1 − 1e-12."
-    short = f"{found.short[0].upper()}{found.short[1:]}; ten are needed."
-    return [*([short] if found.short else []), *([edge] if found.edge else [])]
+    return [*([f"{found.short.capitalize()}; ten are needed."] if found.short else []), *([edge] if found.edge else [])]
