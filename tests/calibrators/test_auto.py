@@ -297,13 +297,13 @@ def test_a_gain_told_only_where_it_passes_a_limit_is_told_without_its_luck(gain)
 
 
 def test_a_claim_counts_as_far_as_it_is_believed():
-    """The claim is the gain of the shipped map times the evidence for it, less half the luck of passing the limit."""
+    """The claim is the gain of the shipped map, less the luck of passing the limit, times the evidence for it."""
     clear = _taken_off((0.2, 0.01), (0.2, 0.01), 1.0, 0.01)
     assert clear == pytest.approx(0.0, abs=1e-9)
     far = _taken_off((0.02, 0.001), (0.05, 0.0025), 0.4, 0.0)
     assert far == pytest.approx(0.6 * 0.02, rel=1e-6)
     near, luck = _taken_off((0.004, 0.004), (0.008, 0.008), 0.5, 0.004), 0.5 * selection_luck(0.008, 0.008, 0.004)
-    assert 0.004 - near == pytest.approx(0.5 * (0.004 - 0.5 * luck))
+    assert 0.004 - near == pytest.approx(0.5 * (0.004 - luck))
     assert _taken_off((0.1, 0.0), (0.1, 0.0), 0.5, 0.0) == pytest.approx(0.05)  # equal rows: no error, no luck
 
 

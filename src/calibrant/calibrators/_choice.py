@@ -24,8 +24,6 @@ UNSEEN = 0.02
 LEAST_TRUST = 0.2
 #: A mixture trusted this much is proven: EVIDENCE nats, odds of twenty to one, which chance gives once in twenty times.
 PROVEN_TRUST = 0.5
-#: Part of the luck of passing the limit that a claim leaves out.
-LUCK = 0.5
 #: Quantile of the 95% intervals.
 Z = 1.959963984540054
 
@@ -161,11 +159,11 @@ def _shrunk_losses(pool: Mixture, mixed: Floats, reference: Floats, share: float
 def _taken_off(shipped: tuple[float, float], mixed: tuple[float, float], share: float, limit: float) -> float:
     """Return what a claim leaves out of the gain of the shipped map: luck, and the chance that nothing is gained.
 
-    What is told only where it passes a limit is too large on average: half of that luck is taken off, all of it would
-    tell real gains too small. The rest counts with the weight of the evidence for it, the share of the mixture.
+    What is told only where it passes a limit is too large on average: that luck is taken off. The rest counts with the
+    weight of the evidence for it, the share of the mixture.
     """
     part = shipped[1] / mixed[1] if mixed[1] > 0 else 0.0
-    luck = part * LUCK * selection_luck(*mixed, limit) if part > 0 else 0.0
+    luck = part * selection_luck(*mixed, limit) if part > 0 else 0.0
     return shipped[0] - share * (shipped[0] - luck)
 
 
