@@ -46,6 +46,7 @@ CHANGED: dict[str, str] = {
     "report/*.comparison.*": "the change of an error has an interval, accuracy Tango's; p-values follow",
     "fit/*.written.program": "the maximum of a row is subtracted before scaling: margins of 1e300 fit",
     "fit/auto.{json.league,written.state.records_}.*": "folds start from the first fit, to 1e-7 of a loss",
+    "fit/{temperature,isotonic}.json.league.*": "folds are dealt at random, not class by class: chance is no gain",
     "fit/{polars,duckdb}.json.league.*": "Platt and beta without a ridge where classes overlap",
     "apply/duckdb.written.score.sum": "Platt and beta without a ridge where classes overlap",
     "explain/all.json.measures": "more metrics: kuiper, sweep, tl-ece",

@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import calibrant
 from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
-from calibrant.calibrators._choice import selection_luck, trust
+from calibrant.calibrators._choice import _taken_off, selection_luck, trust
 from calibrant.calibrators._crossfit import Held, deal, default_entries
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
 from calibrant.core.links import softmax
@@ -222,7 +222,24 @@ def test_folds_deal_weighted_rows_like_repeated_ones():
         unit = min(1.0, weights.mean())
         assert np.ptp(held.sum(axis=1)) <= unit * (1 + 1e-9)
     whole = deal(codes, np.full(12, 5.0), 5, np.random.default_rng(0))
-    assert all((split.held_weights == 1).all() and len(split.held) == 12 for split in whole)
+    assert [float(split.held_weights.sum()) for split in whole] == [12.0] * 5
+    assert any(len(split.held) < 12 for split in whole)  # copies fall as they may: even ones would hide chance
+    rare = deal(np.repeat([0, 1], [40, 3]), np.ones(43), 5, np.random.default_rng(0))
+    assert all((split.fit >= 40).sum() >= 2 for split in rare)  # a class with fewer rows than folds is dealt by itself
+
+
+def test_folds_do_not_share_the_chance_of_class_counts():
+    """Dealt class by class, a held-out part has the very frequencies a method has learned, and chance looks like gain."""
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(200):
+        codes = (rng.random(60) < 0.5).astype(int)
+        for split in deal(codes, np.ones(60), 5, rng):
+            share = codes[split.fit].mean()
+            gains.append(np.log(2 * np.where(codes[split.held] == 1, share, 1 - share)).sum())
+    assert (
+        -1.4 < 5 * np.mean(gains) < -0.3
+    )  # one number learned from 48 rows costs 0.6 nats on 60; class by class: −0.1
 
 
 def test_ties_do_not_hide_rare_events_from_a_fold():
@@ -277,3 +294,30 @@ def test_a_gain_told_only_where_it_passes_a_limit_is_told_without_its_luck(gain)
     assert -0.25 < bias < 0.5 * before  # errs towards too little where the gain is clear
     assert gain > 0 or abs(bias) < 0.1  # nothing to gain, nothing claimed on average
     assert selection_luck(10.0, 1.0, 0.2) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_claim_counts_as_far_as_it_is_believed():
+    """The claim is the gain of the shipped map, less the luck of passing the limit, times the evidence for it."""
+    clear = _taken_off((0.2, 0.01), (0.2, 0.01), 1.0, 0.01)
+    assert clear == pytest.approx(0.0, abs=1e-9)
+    far = _taken_off((0.02, 0.001), (0.05, 0.0025), 0.4, 0.0)
+    assert far == pytest.approx(0.6 * 0.02, rel=1e-6)
+    near, luck = _taken_off((0.004, 0.004), (0.008, 0.008), 0.5, 0.004), 0.5 * selection_luck(0.008, 0.008, 0.004)
+    assert 0.004 - near == pytest.approx(0.5 * (0.004 - luck))
+    assert _taken_off((0.1, 0.0), (0.1, 0.0), 0.5, 0.0) == pytest.approx(0.05)  # equal rows: no error, no luck
+
+
+def test_a_claim_whose_interval_reaches_zero_says_so(fitted):
+    shipped = 0
+    for seed in range(8):  # a gap too small to be seen with so few rows
+        rng = np.random.default_rng(seed)
+        odds = 1.3 * rng.standard_normal(200)
+        y = (rng.random(200) < 1 / (1 + np.exp(-odds))).astype(int)
+        shy = AutoCalibrator(fast=True).fit(1 / (1 + np.exp(-1.3 * odds)), y)
+        shipped += 0 < shy.gain_[0] < 1.96 * shy.gain_[1]
+        assert (
+            not 0 < shy.gain_[0] < 1.96 * shy.gain_[1]
+            or "against the uncalibrated forecast, which may be nothing" in shy.reason_
+        )
+    assert shipped
+    assert "which may be nothing" not in fitted.reason_

@@ -491,6 +491,56 @@ def test_few_events_have_a_count_in_place_of_an_interval():
     assert found.risk.ratio.low < 4 / p.sum() < found.risk.ratio.high  # exact: Clopper and Pearson
 
 
+def test_few_events_still_say_where_the_average_lies():
+    """It was a dash below ten events, so that it was shown only where chance had brought ten: 74% of those covered."""
+    p = np.linspace(0.001, 0.03, 300)
+    odds = logit(p)
+    found = calibrant.inference.cox_calibration(np.arange(300) % 75 == 74, p)
+    for end, ratio in ((found.in_the_large.low, found.ratio.low), (found.in_the_large.high, found.ratio.high)):
+        assert expit(odds + end).sum() == pytest.approx(ratio * p.sum(), rel=1e-9)  # exact bounds of the event rate
+    assert found.in_the_large.method == "clopper-pearson"
+
+
+@pytest.mark.slow
+def test_calibration_in_the_large_covers_with_few_events():
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(400):
+        p = expit(-4.2 + 0.9 * rng.standard_normal(300))  # 6.5 events are due
+        span = calibrant.inference.cox_calibration(rng.random(300) < p, p).in_the_large
+        hits += [span.low <= 0 <= span.high] if np.isfinite(span.low) else []
+    assert len(hits) > 380
+    assert np.mean(hits) > 0.93
+
+
+def test_slope_of_clusters_that_hold_few_surprises_is_a_dash():
+    """Cluster-robust errors know nothing of the clusters that were missed: 11% of calibrated samples were rejected."""
+    group, p = np.repeat(np.arange(20), 50), np.tile(np.linspace(0.01, 0.05, 50), 20)
+    y = (group < 6) & (np.arange(1000) % 10 == 0)
+    found = calibrant.inference.cox_calibration(y, p, groups=group)
+    assert np.isnan([found.slope.low, found.in_the_large.low, found.ratio.low, found.test.pvalue]).all()
+    assert "too few clusters hold events" in str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("clusters", "size"), [(20, 50), (50, 40)])
+def test_slope_and_intercept_of_clusters_with_rare_events(clusters, size):
+    rng = np.random.default_rng(clusters)
+    hits, false = [], []
+    for _ in range(400):
+        shares = rng.dirichlet(np.full(clusters, 2.0)) if clusters == 50 else np.full(clusters, 1 / clusters)
+        group = np.repeat(np.arange(clusters), rng.multinomial(clusters * size, shares))
+        p = expit(-3.5 + rng.standard_normal(len(group)))
+        shared = np.sqrt(0.3) * rng.standard_normal(clusters)[group]
+        y = ndtr(shared + np.sqrt(0.7) * rng.standard_normal(len(group))) < p
+        found = calibrant.inference.cox_calibration(y, p, groups=group)
+        if np.isfinite(found.test.pvalue):
+            false.append(found.test.pvalue <= 0.05)
+            hits.append([one.low <= at <= one.high for one, at in ((found.slope, 1), (found.in_the_large, 0))])
+    assert np.mean(false) <= 0.07 + 2 * 0.013
+    assert (np.mean(hits, axis=0) >= 0.92 - 2 * 0.014).all()
+
+
 def test_clusters_reach_the_tests_of_slope_and_intercept():
     y, p, group = clustered(np.random.default_rng(4), [20] * 50, 0.8)
     alone = calibrant.evaluate(y, p, metrics=[], n_resamples=20, risk=True).risk

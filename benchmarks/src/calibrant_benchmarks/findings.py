@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,10 @@ FINDINGS: tuple[Finding, ...] = (
     Finding("verdict", "calibrated, two classes, n = 300", "8.3%", "≤ 6%", partial(probes.found, _CALM, 300)),
     Finding("verdict", "calibrated, two classes, n = 2,000", "8.3%", "≤ 6%", partial(probes.found, _CALM, 2000)),
     Finding("verdict", "predicts 3.5%, happens 1.6%", "“underconfident”", "≤ 0%", probes.rare_words, 0.25),
-    Finding("verdict", "true gap 6 points, n = 300", "17", "6 ± 2.5", probes.claim),
+    Finding("verdict", "true gap 6 points, n = 300", "17", "6 ± 2.5", partial(probes.claim, "gap")),
+    Finding("verdict", "true gap 6 points, n = 300: interval", "", "≥ 93%", partial(probes.claim, "interval")),
+    Finding("verdict", "the gap seen 4 times in 5, n = 500", "", "≥ 80%", partial(probes.detectable, 500)),
+    Finding("verdict", "the gap seen 4 times in 5, n = 3,000", "", "≥ 80%", partial(probes.detectable, 3000)),
     Finding("power", "slope 0.8, n = 1,000", "92% (Spiegelhalter)", "≥ 87%", partial(probes.power, _STEEP)),
     Finding("power", "S-shape ± 5 points, n = 1,000", "58% (H–L)", "≥ 53%", partial(probes.power, data.s_shaped)),
     Finding("power", "shift −0.2, n = 1,000", "65% (KS of class 1)", "≥ 60%", partial(probes.power, _MOVED)),
@@ -109,11 +113,30 @@ FINDINGS: tuple[Finding, ...] = (
     Finding("tests", "1% positives, n = 300", "17%", "≤ 6%", partial(probes.classic, data.rare, "hosmer-lemeshow")),
     Finding("tests", "very sharp, n = 300", "12%", "≤ 6%", partial(probes.classic, data.sharp, "spiegelhalter")),
     Finding("tests", "1% positives, n = 300, z", "", "≤ 6%", partial(probes.classic, data.rare, "spiegelhalter")),
+    Finding("risk", "6.5 of 300 events due: intervals", "", "≥ 93%", partial(probes.risk, "covered", -4.2, 300)),
+    Finding("risk", "6.5 of 300 events due: tests", "", "≤ 6%", partial(probes.risk, "rejected", -4.2, 300)),
+    Finding("risk", "30 of 3,000 events due: intervals", "", "≥ 93%", partial(probes.risk, "covered", -5.0, 3000)),
+    Finding("risk", "30 of 3,000 events due: tests", "", "≤ 6%", partial(probes.risk, "rejected", -5.0, 3000)),
+    Finding("risk", "rare in 50 unequal clusters: intervals", "", "≥ 92%", partial(probes.clustered_risk, "covered")),
+    Finding("risk", "rare in 50 unequal clusters: tests", "", "≤ 7%", partial(probes.clustered_risk, "rejected")),
+    *(
+        Finding("engines", f"{engine}: {model}, n = 300: {what}", "", rule, partial(probes.engine_cells, *case))
+        for case in product(("polars", "duckdb"), (_RARE, _SHARP), ("verdict", "intervals"))
+        for engine, model, what in (case,)
+        for rule in ("≤ 6%" if what == "verdict" else "≥ 93%",)
+    ),
     Finding("equivalence", "at the border, sharp, n = 100", "10%", "≤ 5%", partial(probes.border, _WRONG)),
     Finding(
         "equivalence", "at the border, rare and underpredicted, n = 100", "17%", "≤ 5%", partial(probes.border, _LOW)
     ),
-    Finding("automatic", "two classes, n = 200, small gain", "0.0050", "0 ± 0.001", probes.automatic, 0.25),
+    *(
+        Finding("automatic", setting, seen, rule, partial(probes.automatic, *case), 0.25)
+        for setting, seen, rule, *case in (
+            ("two classes, n = 200, small gain", "0.0050", "0 ± 0.001", True, 200, "claim"),
+            ("five sharp classes, n = 500, no gain", "", "0 ± 0.001", False, 500, "claim"),
+            ("five sharp classes, n = 500, no gain: words", "", "≤ 5%", False, 500, "proven"),
+        )
+    ),
     Finding("regression", "log-normal variances, n = 200", "60–73%", "≥ 93%", partial(probes.regression, 200)),
     Finding(
         "monitor", "every row five times, bets per cluster", "100%", "≤ 5%", partial(probes.repeated_rows, "cluster")

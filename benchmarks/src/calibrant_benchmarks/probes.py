@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+import polars as pl
+from scipy.special import expit, ndtr
 
+import calibrant
 from calibrant._typing import Floats
 from calibrant.calibrators.auto import AutoCalibrator
 from calibrant.datasets import adversarial as data
+from calibrant.errors import UndefinedWarning
 from calibrant.inference.comparison import compare
+from calibrant.inference.cox import CoxCalibration, cox_calibration
 from calibrant.inference.equivalence import equivalence_test
 from calibrant.inference.evaluation import evaluate
 from calibrant.inference.limits import decide
@@ -196,12 +204,72 @@ def rare_words(rng: np.random.Generator) -> Shown:
     return {"misleading words": float(wrong)}
 
 
-def claim(rng: np.random.Generator) -> Shown:
-    """The gap that the sentence “when it says A” states."""
+def claim(what: str, rng: np.random.Generator) -> Shown:
+    """The gap that the sentence “when it says A” states, or whether its interval holds the truth."""
     confidence = rng.uniform(0.62, 0.95, 300)
     right = rng.random(300) < confidence - 0.06
-    claim = evaluate(right, confidence, pairs=True, metrics=["ks"], n_resamples=RESAMPLES, rng=rng).facts.claim
-    return {"stated gap in points": None if claim is None else 100 * float(claim[0] - claim[1])}
+    facts = evaluate(right, confidence, pairs=True, metrics=["ks"], n_resamples=RESAMPLES, rng=rng).facts
+    if what == "interval":
+        return {"right": None if facts.claim is None else _hit(facts.claim[0] - 0.06, facts.claim_interval)}
+    return {"stated gap in points": None if facts.claim is None else 100 * float(facts.claim[0] - facts.claim[1])}
+
+
+def detectable(n: int, rng: np.random.Generator) -> Shown:
+    """Whether a gap of the size that is said to be detected 4 times in 5 is found."""
+    score = rng.uniform(0.15, 0.85, n)
+    calm = evaluate(rng.random(n) < score, score, metrics=[], n_resamples=499, rng=rng).verdict
+    chance = score + float(rng.choice([-1.0, 1.0])) * float(calm.detectable or 0.0)
+    again = evaluate(rng.random(n) < chance, score, metrics=[], n_resamples=499, rng=rng).verdict
+    return {"found": float(again.found)}
+
+
+# -- slope, intercept, observed over expected --------------------------------------------------
+
+
+def _risk(what: str, found: CoxCalibration) -> Shown:
+    if what == "rejected":
+        tests = {"both": found.test, "slope": found.slope_test, "in the large": found.in_the_large_test}
+        return {name: None if math.isnan(one.pvalue) else float(one.pvalue <= 0.05) for name, one in tests.items()}
+    ends = {"slope": found.slope, "intercept": found.intercept, "in the large": found.in_the_large, "O/E": found.ratio}
+    perfect = {"slope": 1.0, "O/E": 1.0}
+    return {name: None if math.isnan(span.low) else _hit(perfect.get(name, 0.0), span) for name, span in ends.items()}
+
+
+def risk(what: str, mean: float, n: int, rng: np.random.Generator) -> Shown:
+    """Slope, intercept and ratio of calibrated risks: whether intervals hold the truth, or tests reject it."""
+    chance = expit(mean + 0.9 * rng.standard_normal(n))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedWarning)
+        return _risk(what, cox_calibration(rng.random(n) < chance, chance))
+
+
+def clustered_risk(what: str, rng: np.random.Generator) -> Shown:
+    """The same for rare events in fifty clusters of unequal size that move together."""
+    group = np.repeat(np.arange(50), rng.multinomial(2000, rng.dirichlet(np.full(50, 2.0))))
+    chance = expit(-3.5 + rng.standard_normal(2000))
+    shared = np.sqrt(0.3) * rng.standard_normal(50)[group] + np.sqrt(0.7) * rng.standard_normal(2000)
+    return _risk(what, cox_calibration(ndtr(shared) < chance, chance, groups=group))
+
+
+# -- engines ----------------------------------------------------------------------------------
+
+
+def engine_cells(engine: str, model: str, what: str, rng: np.random.Generator) -> Shown:
+    """Rows that an engine counts: a verdict on calibrated ones, or whether intervals hold the truth."""
+    rows, names = data.draw(model, 300, rng), ("ece@class-1", "ks@class-1", "mmce@class-1", "brier", "nll")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pl.DataFrame({"score": rows.forecast, "label": rows.labels(rng).astype(int)}).write_parquet(path)
+        found = calibrant.evaluate(
+            str(path),
+            engine=engine,
+            metrics=[] if what == "verdict" else names,
+            n_resamples=RESAMPLES,
+            rng=int(rng.integers(1 << 31)),
+        )
+    if what == "verdict":
+        return {"found": float(found.verdict.found)}
+    return {name: _hit(data.truth(model)[name], found[name].interval) for name in names}
 
 
 # -- equivalence ------------------------------------------------------------------------------
@@ -256,17 +324,24 @@ def late_break(rng: np.random.Generator) -> Shown:
     return {"days": delay(99) - delay(0)}
 
 
-def automatic(rng: np.random.Generator) -> Shown:
-    """The gain that the automatic method claims less the one it has, 200 rows of two classes with a small gap."""
+def automatic(gap: bool, n: int, what: str, rng: np.random.Generator) -> Shown:
+    """The gain that the automatic method claims less the one it has, or whether it calls a gain proven.
+
+    Two classes whose log-odds are 1.3 times too large, or five sharp ones without any gap.
+    """
 
     def rows(n: int) -> tuple[Floats, Floats]:
+        if not gap:
+            chance = 0.999 * rng.dirichlet(np.full(5, 0.25), n) + 0.0002
+            return chance, chance
         odds = 1.3 * rng.standard_normal(n)
-        forecast = expit(1.3 * odds)
-        return expit(odds), np.stack([1 - forecast, forecast], axis=1)
+        return tuple(np.stack([1 - p, p], axis=1) for p in (expit(odds), expit(1.3 * odds)))  # type: ignore[return-value]
 
-    chance, before = rows(200)
-    fitted = AutoCalibrator().fit(before, (rng.random(200) < chance).astype(np.int64))
+    chance, before = rows(n)
+    drawn = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)[:, :-1]).sum(axis=1)
+    fitted = AutoCalibrator(classes=range(chance.shape[1])).fit(before, drawn)
+    if what == "proven":
+        return {"proven": float(fitted.gain_[0] > 1.96 * fitted.gain_[1])}
     chance, before = rows(20_000)
-    after = fitted.predict_proba(before)
-    truth = chance @ np.log(after[:, 1] / before[:, 1]) + (1 - chance) @ np.log(after[:, 0] / before[:, 0])
-    return {"(claim − truth)": fitted.gain_[0] - float(truth) / 20_000}  # not bound: selection still raises it
+    truth = float((chance * np.log(fitted.predict_proba(before) / before)).sum() / 20_000)
+    return {"claim − truth": fitted.gain_[0] - truth}

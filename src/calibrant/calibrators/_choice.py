@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ def judge(
         seen = bool((held.truth[:, 0] <= LEAST).any())
         lift = uniform_share(held.truth[:, 0], held.weights, n_classes) if seen else UNSEEN / rows
         reference = -np.log((1 - lift) * held.truth[:, 0] + lift / n_classes)
-    luck = 0.0
+    taken = 0.0
     if mixture and len(entries) > 1:
         pool = Mixture(held, score, prior_shares(np.array([entry.prior for entry in entries])))
         final = pool.cross_fitted_losses()
@@ -135,44 +135,36 @@ def judge(
         least = PROVEN_TRUST if proof else LEAST_TRUST
         if share >= least and (not proof or isinstance(score, Log) or proven(*change)):
             shares = share * drop_small(pool.weights(np.ones(len(held.codes), dtype=bool))) + (1 - share) * shares
-        final = reference if shares[0] == 1 else _shipped_losses(pool, final, reference, rows, score, least)
-        if shares[0] < 1 and change[1] > 0:
-            part = held.mean_and_error(reference - final)[1] / change[1]
-            luck = part * selection_luck(*change, _limit(change[1], rows, score, least))
+        if shares[0] == 1:
+            final = reference
+        else:
+            final = _shrunk_losses(pool, final, reference, share, score)
+            taken = _taken_off(
+                held.mean_and_error(reference - final), change, share, _limit(change[1], rows, score, least)
+            )
     records = _records(held, entries, losses, gains, shares)
     gain, error = held.mean_and_error(losses[0] - final)
-    change = gain - luck, error
-    reason = _reason(entries, score, shares, lift, change, gains, single)
-    return Judgment(shares, lift, records, reason, change)
+    claim = gain - taken, error
+    reason = _reason(entries, score, shares, lift, claim, gains, single)
+    return Judgment(shares, lift, records, reason, claim)
 
 
-def _shipped_losses(
-    pool: Mixture, mixed: Floats, reference: Floats, rows: float, score: ProperScore, least: float
-) -> Floats:
-    """Score the map that is shipped, shrinkage included, on rows that neither its weights nor its shrinkage have seen.
+def _shrunk_losses(pool: Mixture, mixed: Floats, reference: Floats, share: float, score: ProperScore) -> Floats:
+    """Score the map that is shipped, shrinkage included, on rows that neither its members nor its weights have seen."""
+    if isinstance(score, Log):
+        return np.asarray(-np.log(share * np.exp(-mixed) + (1 - share) * np.exp(-reference)))
+    return pool.cross_fitted_losses(share)
 
-    Every fold gets the weights and the trust that the other folds of the same draw would have given. Equal rows are
-    joined, so that another draw may hold the same units and is left out.
+
+def _taken_off(shipped: tuple[float, float], mixed: tuple[float, float], share: float, limit: float) -> float:
+    """Return what a claim leaves out of the gain of the shipped map: luck, and the chance that nothing is gained.
+
+    What is told only where it passes a limit is too large on average: that luck is taken off. The rest counts with the
+    weight of the evidence for it, the share of the mixture.
     """
-    held = pool.held
-    out = reference.copy()
-    for draw, index in np.unique(np.stack([held.draw, held.fold]), axis=1).T:
-        round_ = held.draw == draw
-        own, others = round_ & (held.fold == index), round_ & (held.fold != index)
-        if not others.any():
-            continue
-        whole = float(held.weights[round_].sum())
-        left = replace(held, weights=np.where(others, held.weights * held.weights.sum() / whole, 0.0))
-        fraction = float(left.weights.sum() / held.weights.sum())
-        share = trust(*left.mean_and_error(reference - mixed), fraction * rows, score)
-        if share < least:
-            continue
-        weights = drop_small(Mixture(left, score, pool.prior).weights(others))
-        if isinstance(score, Log):
-            out[own] = -np.log(share * (held.truth[own] @ weights) + (1 - share) * np.exp(-reference[own]))
-        else:
-            out[own] = pool.losses(share * weights + (1 - share) * np.eye(len(weights))[0], own)
-    return out
+    part = shipped[1] / mixed[1] if mixed[1] > 0 else 0.0
+    luck = part * selection_luck(*mixed, limit) if part > 0 else 0.0
+    return shipped[0] - share * (shipped[0] - luck)
 
 
 def _simplest(held: Held, losses: Floats, best: int) -> int:
@@ -217,6 +209,9 @@ def _reason(
 ) -> str:
     name = {"nll": "NLL", "brier": "Brier score"}.get(score.name, score.name)
 
+    def told(pair: tuple[float, float]) -> str:
+        return f"{change(pair)} against the uncalibrated forecast" + ("" if proven(*pair) else ", which may be nothing")
+
     def change(pair: tuple[float, float]) -> str:
         digits = 3 if abs(pair[0]) >= 0.1 else 4
         value, low, high = (f"{-pair[0] + side * Z * pair[1]:+.{digits}f}".replace("-", "−") for side in (0, -1, 1))
@@ -224,8 +219,7 @@ def _reason(
 
     used = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
     if used == [0] and lift > 0 and gain[0] > 0:
-        gained = f"{change(gain)} against the uncalibrated forecast"
-        return f"the input with its exact zeros lifted: {gained}; more is within noise"
+        return f"the input with its exact zeros lifted: {told(gain)}; more is within noise"
     if used == [0] and lift > 0:
         return "no change but for exact zeros, which are lifted a little: one that comes true costs without bound"
     if used == [0]:
@@ -235,12 +229,12 @@ def _reason(
         why = "not proven on rows that nothing has seen" if proven(*gains[best]) else "within noise"
         return f"no change: the best method, {_title(entries[best])}, gives {change(gains[best])}, {why}"
     if len(used) == 1:
-        return f"{_title(entries[used[0]])}: {change(gain)} against the uncalibrated forecast"
+        return f"{_title(entries[used[0]])}: {told(gain)}"
     parts = [f"{_title(entries[i])} {100 * shares[i]:.0f}%" for i in used[:3]]
     more = f" and {len(used) - 3} more" if len(used) > 3 else ""
     keeps = "" if all(entries[i].preserves_argmax for i in used) else "; the predicted class may change"
     alone = "" if single == 0 else f"; alone, {_title(entries[single])} is the simplest within noise of the best"
-    return f"mixture of {', '.join(parts)}{more}: {change(gain)} against the uncalibrated forecast{alone}{keeps}"
+    return f"mixture of {', '.join(parts)}{more}: {told(gain)}{alone}{keeps}"
 
 
 def _title(entry: Entry) -> str:

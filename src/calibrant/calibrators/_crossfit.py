@@ -34,6 +34,8 @@ from calibrant.errors import ConvergenceWarning
 #: Most scores (rows times classes) the comparison looks at; the winners are fitted on all rows.
 LEAGUE_SCORES = 2_000_000
 COMPARED_ROWS = 2_000
+#: Most copies of rows that are dealt to folds; where weights say more, a card is worth several.
+MOST_CARDS = 1_000_000
 #: Rows below which folds are drawn twice.
 TWICE = 2_000
 #: Most classes for which a full matrix is fitted without structure.
@@ -119,20 +121,23 @@ class Split:
 
 
 def deal(codes: Ints, weights: Floats, n_folds: int, rng: np.random.Generator) -> list[Split]:
-    """Stratified folds of weighted rows: as if every row were repeated and the copies dealt like cards.
+    """Folds of weighted rows: every row is repeated as its weight says, and all are dealt like shuffled cards.
 
-    Rows of each class are put in random order; the unit of weight at place u goes to fold ⌊u⌋ mod n_folds.
+    Only classes with fewer rows than folds are dealt by themselves. If all were, or if the copies of a row were spread
+    evenly, every held-out part would look like the rows a method was fitted on, and to learn their chance deviations
+    would pass for a gain: up to a nat for each class.
     """
-    unit = min(1.0, float(weights.mean()))
-    order = class_order(codes, rng)
-    ends = np.cumsum(weights[order]) / unit
+    unit = max(min(1.0, float(weights.mean())), float(weights.sum()) / MOST_CARDS)
+    copies = np.maximum(np.ceil(weights / unit - 1e-9), 1).astype(np.int64)
+    row = np.repeat(np.arange(len(codes)), copies)
+    few = np.bincount(codes, weights) < n_folds
+    order = class_order(np.where(few[codes], codes + 1, 0)[row], rng)
+    ends = np.concatenate([[0.0], np.cumsum((weights / copies)[row][order]) / unit])
     ends = np.where(np.abs(ends - np.round(ends)) < 1e-9 * np.maximum(ends, 1.0), np.round(ends), ends)
-    ends = np.concatenate([[0.0], ends])
     splits = []
     for fold in range(n_folds):
         before = np.floor(ends / n_folds) + np.clip(ends % n_folds - fold, 0.0, 1.0)  # units of this fold up to here
-        share = np.empty(len(codes))
-        share[order] = np.diff(before) * unit
+        share = np.bincount(row[order], np.diff(before) * unit, len(codes))
         rest = weights - share
         fit, held = np.flatnonzero(rest > 1e-9 * weights), np.flatnonzero(share > 1e-9 * weights)
         if len(fit) and len(held):

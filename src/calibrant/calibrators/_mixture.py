@@ -47,13 +47,15 @@ class Mixture:
             return np.asarray(-np.log(self.held.truth[rows] @ weights))
         return self.score._rows(np.tensordot(weights, self._forecasts()[:, rows], 1), self.held.codes[rows])
 
-    def cross_fitted_losses(self) -> Floats:
-        """Return the score on rows the weights have not seen, either."""
+    def cross_fitted_losses(self, share: float = 1.0) -> Floats:
+        """Return the score on rows the weights have not seen, either; the first member gets the rest of `share`."""
         fold = self.held.fold
         out = np.empty(len(fold))
         for index in np.unique(fold):
             rows = fold == index
-            out[rows] = self.losses(self.weights(~rows), rows)
+            weights = share * self.weights(~rows)
+            weights[0] += 1.0 - share
+            out[rows] = self.losses(weights, rows)
         return out
 
     def _forecasts(self) -> Floats:

@@ -84,7 +84,8 @@ class AutoCalibrator(Calibrator):
         The choice in one sentence.
     gain_ : pair of float
         What the sentence claims: gain of the shipped map, shrinkage included, over the uncalibrated forecast on rows
-        that neither members nor weights nor shrinkage have seen, and its standard error (not saved).
+        that neither members nor weights have seen, less the luck of being chosen and times the evidence for it, and its
+        standard error (not saved). Where the 95% interval reaches 0 the sentence says that it may be nothing.
 
     Notes
     -----

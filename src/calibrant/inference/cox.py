@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
-from calibrant.core.clusters import FEWEST, few_clusters, number_of_clusters
+from calibrant.core.clusters import FEWEST, clustered_error, few_clusters, few_surprises, number_of_clusters
 from calibrant.core.inputs import check_forecast, check_groups
-from calibrant.core.moments import FEW_EVENTS, clopper_pearson, normal_quantile
+from calibrant.core.moments import FEW_EVENTS, clopper_pearson, normal_quantile, t_quantile
 from calibrant.core.options import check_share
 from calibrant.core.results import Interval, Record, TestResult
 from calibrant.core.tables import Pairs
@@ -66,6 +66,13 @@ class CoxCalibration(Record):
         """Whether there are too few events for intervals of slope and intercept."""
         return self.events < FEWEST_EVENTS
 
+    @property
+    def short(self) -> str:
+        """What is too few for which intervals, in words; nothing where all are shown."""
+        if math.isnan(self.ratio.low):
+            return "too few clusters hold events for intervals and tests"
+        return f"{self.events} events are too few for intervals of slope and intercept" if self.few else ""
+
     def __str__(self) -> str:
         lines = []
         for name, span, perfect in (
@@ -77,8 +84,7 @@ class CoxCalibration(Record):
             ends = f"[{significant(span.low)}, {significant(span.high)}]" if math.isfinite(span.low) else DASH
             lines.append(f"{name} {significant(span.value)} {ends} (calibrated: {perfect})")
         lines.append(f"slope 1 and intercept 0: {pvalue_phrase(self.test.pvalue)}")
-        if self.few:
-            lines.append(f"{self.events} events are too few for intervals of slope and intercept")
+        lines += [self.short] if self.short else []
         if self.edge:
             lines.append(f"{self.edge} forecasts of exactly 0 or 1 count as 1e-12 and 1 - 1e-12")
         return "\n".join(lines)
@@ -114,9 +120,11 @@ def cox_calibration(
 
     Notes
     -----
-    Intervals of slope, intercept and α are Wald's; that of the ratio is log(O/E) ± z·√((1 − O/n)/O) [2], exact with
-    fewer than twenty events. The tests are likelihood-ratio tests with forecasts fixed beforehand; that of both
-    parameters is the sum of the other two [3]. With `groups` they are Wald's, with the covariance of whole clusters.
+    Intervals of slope, intercept and α are Wald's; that of the ratio is log(O/E) ± z·√((1 − O/n)/O) [2]. With fewer
+    than twenty events those of the ratio and of α come from Clopper and Pearson's exact bounds of the event rate. The
+    tests are likelihood-ratio tests with forecasts fixed beforehand; that of both parameters is the sum of the other
+    two [3]. With `groups` they are Wald's, with the covariance of whole clusters (CR3), and there is neither interval
+    nor test where fewer than ten clusters hold a surprise.
     Forecasts fitted to these very rows have slope 1 by construction: use held-out rows.
 
     References
@@ -169,25 +177,29 @@ def cox_of(pairs: Pairs, rows: int, *, level: float = 0.95, clusters: Ints | Non
         steps = ((ends[2] - ends[0], 2), (ends[1] - ends[0], 1), (ends[2] - ends[1], 1))
         tests = [_test(2 * gain, freedom, name, rows) for (gain, freedom), name in zip(steps, _TESTS, strict=True)]
     else:
-        from scipy.special import stdtrit
-
-        count = number_of_clusters(clusters) or 0
-        z = float(stdtrit(count - 1, 0.5 + level / 2))
+        spreads = np.bincount(clusters, w * np.sqrt(p * (1 - p))) ** 2  # of sums, if the rows of a cluster move as one
+        count = float(spreads.sum() ** 2 / (spreads @ spreads))  # few large clusters among many small ones are few
+        z = math.nan if few_surprises(pairs, clusters) else t_quantile(0.5 + level / 2, max(count - 1, 1.0))
         gap = both - np.array([0.0, 1.0])
         joint = float(gap @ np.linalg.pinv(spread) @ gap) if np.isfinite(spread).all() else math.nan
-        values = ((joint, 2), (large[0] ** 2 / alone[0, 0], 1), (gap[1] ** 2 / spread[1, 1], 1))
-        tests = [_robust(value, df, count, name, rows) for (value, df), name in zip(values, _TESTS, strict=True)]
+        values = np.array([joint, large[0] ** 2 / alone[0, 0], gap[1] ** 2 / spread[1, 1]]) + 0 * z
+        tests = [_robust(*one, count, name, rows) for *one, name in zip(values, (2, 1, 1), _TESTS, strict=True)]
     events = min(float(w @ t), n - float(w @ t))
 
-    def span(value: float, variance: float) -> Interval:
-        step = z * math.sqrt(max(float(variance), 0.0)) if events >= FEWEST_EVENTS else math.nan
+    def span(value: float, variance: float, least: float = FEWEST_EVENTS) -> Interval:
+        step = z * math.sqrt(max(float(variance), 0.0)) if events >= least else math.nan
         return Interval(float(value), float(value - step), float(value + step), level, "wald", rows)
 
+    ratio = _ratio(t, p, w, n, z, level, rows, clusters)
+    whole = span(large[0], alone[0, 0], 0)
+    if ratio.method == "clopper-pearson" and events > 0:
+        low, high = (_moved(odds, w, end * float(w @ p)) for end in (ratio.low, ratio.high))
+        whole = Interval(whole.value, low, high, level, ratio.method, rows)
     return CoxCalibration(
         span(both[1], spread[-1, -1]),
         span(both[0], spread[0, 0]),
-        span(large[0], alone[0, 0]),
-        _ratio(t, p, w, n, z, level, rows, clusters),
+        whole,
+        ratio,
         tests[0],
         tests[1],
         tests[2],
@@ -226,6 +238,15 @@ def _fit(odds: Floats, t: Floats, w: Floats, *, slope: bool) -> Floats:
     return theta
 
 
+def _moved(odds: Floats, w: Floats, events: float) -> float:
+    """Return by how much all log-odds must move for so many expected events."""
+    low, high = -60.0, 60.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if float(w @ _sigmoid(odds + middle)) < events else (low, middle)
+    return 0.5 * (low + high)
+
+
 def _sigmoid(x: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
@@ -245,13 +266,14 @@ def _test(statistic: float, freedom: int, name: str, n: int) -> TestResult:
     return TestResult(max(statistic, 0.0), float(gammaincc(freedom / 2, max(statistic, 0.0) / 2)), name, n)
 
 
-def _robust(value: float, freedom: int, clusters: int, name: str, n: int) -> TestResult:
-    """Return Wald's test with the covariance of whole clusters: F with their number less one."""
+def _robust(value: float, freedom: int, clusters: float, name: str, n: int) -> TestResult:
+    """Return Wald's test with the covariance of whole clusters: Hotelling's F."""
     from scipy.special import fdtrc
 
     if not math.isfinite(value):
         return TestResult(math.nan, math.nan, name, n)
-    return TestResult(value, float(fdtrc(freedom, clusters - 1, value / freedom)), name, n)
+    left = max(clusters - freedom, 1.0)
+    return TestResult(value, float(fdtrc(freedom, left, value * left / (freedom * (left + freedom - 1)))), name, n)
 
 
 def _covariance(odds: Floats, t: Floats, w: Floats, theta: Floats, clusters: Ints | None, *, slope: bool) -> Floats:
@@ -263,8 +285,10 @@ def _covariance(odds: Floats, t: Floats, w: Floats, theta: Floats, clusters: Int
     inverse = np.linalg.pinv((design * (w * q * (1 - q))) @ design.T)
     if clusters is not None:
         sums = np.stack([np.bincount(clusters, w * row * (t - q)) for row in design])
-        count = sums.shape[1]
-        inverse = inverse @ (sums @ sums.T * count / max(count - 1, 1)) @ inverse
+        parts = np.stack([[np.bincount(clusters, w * q * (1 - q) * one * two) for one in design] for two in design])
+        left = np.eye(len(design)) - np.moveaxis(parts, -1, 0) @ inverse  # what the fit takes from a cluster's own sum
+        sums = np.einsum("gij,jg->ig", np.linalg.pinv(left), sums)
+        inverse = inverse @ (sums @ sums.T * (1 - 1 / sums.shape[1])) @ inverse
     return np.asarray(inverse)
 
 
@@ -282,6 +306,6 @@ def _ratio(
     if clusters is None:
         error = math.sqrt(max(1 - observed / n, 0.0) / observed)  # [2]
     else:
-        sums = np.bincount(clusters, w * (t - value * p))
-        error = math.sqrt(float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)) / observed
+        error, freedom = clustered_error(np.bincount(clusters, w * (t - value * p)), np.bincount(clusters, w * p))
+        error, z = error / value, 0 * z + t_quantile(0.5 + level / 2, freedom)  # nan stays
     return Interval(value, value * math.exp(-z * error), value * math.exp(z * error), level, "log", rows)

@@ -82,6 +82,5 @@ def _title(found: CoxCalibration) -> str:
 
 
 def _notes(found: CoxCalibration) -> list[str]:
-    few = f"{found.events} events are too few for intervals of slope and intercept; ten are needed."
     edge = f"{found.edge} risks of exactly 0 or 1 count as 1e-12 and 1 − 1e-12."
-    return [*([few] if found.few else []), *([edge] if found.edge else [])]
+    return [*([f"{found.short.capitalize()}; ten are needed."] if found.short else []), *([edge] if found.edge else [])]
