@@ -94,9 +94,9 @@ def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.
         return 1.0
 
     def sums(beta: float) -> _newton.Sums:
-        data = _newton.total_sums(_newton.nll_sums, scores, codes, weights, 0.0, beta)
+        data = _newton.total_sums(scores, codes, weights, 0.0, beta)
         gap = beta - 1.0
-        return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull)
+        return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull, data.more)
 
     return _newton.solve(sums, start, 1e-3 / max(width, 1.0), 1e6)[0]
 

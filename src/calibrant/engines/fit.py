@@ -309,9 +309,9 @@ def _batch_sums(reduce: Any, space: Space) -> Callable[[float], newton.Sums]:
     def sums(beta: float) -> newton.Sums:
         def part(z: Floats, codes: Any, weights: Floats) -> Floats:
             one = newton.nll_sums(_log(z, space), codes, weights, 0.0, beta)
-            return np.array([one.loss, one.slope, one.curve])
+            return np.array([one.loss, one.slope, one.curve, *one.more])
 
-        return newton.Sums(*reduce(part, 3).tolist())
+        return newton.Sums.of(reduce(part, 1 + newton.ORDER))
 
     return sums
 
