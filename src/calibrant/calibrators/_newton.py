@@ -150,7 +150,7 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
 
 
 def samples(n: int) -> list[slice]:
-    """Return strided slices of n rows, from few to all: each gives the next a start, so that one pass or two are enough."""
+    """Return strided slices of n rows, from few to all: each gives the next one its start."""
     few = [one for one in (SAMPLES[0], max(SAMPLES[1], n // 12)) if n > 4 * one]
     return [*(slice(None, None, n // one) for one in few), slice(None)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.calibrators._multinomial import (
-    DENSE,
     WARM_TOLERANCE,
     Affine,
     Diagonal,
@@ -64,7 +62,7 @@ def fit_affine(
     k = x.shape[1]
     penalty = penalty_matrix(k, lam, mu, convention, float(weights.sum()) ** -2)
     problem = Affine(x, codes, weights, penalty, identity_start(k))
-    with one_blas_thread() if penalty.size <= DENSE else nullcontext():
+    with one_blas_thread():  # rows are the parallel work
         if warm is None:
             theta, _, converged = minimize(problem, _diagonal_start(x, codes, weights))
         else:

@@ -14,6 +14,7 @@ from calibrant.calibrators._multinomial import Affine, Diagonal, minimize, one_b
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.order_preserving import describe_increasing, near_fit
 from calibrant.core.links import log_softmax, scaled_exp
+from calibrant.core.parallel import map_chunks
 from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning, input_error
 
@@ -158,8 +159,12 @@ class Shrunk(Affine):
     """The same problem where the ridge outweighs the curvature: its diagonal is the preconditioner to take."""
 
     def _preconditioner(self) -> Any:
-        curve = self.q * (1 - self.q) * self.share[:, None]
-        diagonal = curve.T @ (self.wide * self.wide) + 2 * self.penalty
+        def visit(rows: slice) -> Floats:
+            q = self.q[rows].astype(np.float32)
+            curve = q * (1 - q) * self.share[rows, None].astype(np.float32)
+            return np.asarray(curve.T @ (self.narrow[rows] * self.narrow[rows]))
+
+        diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
         return lambda r: r / diagonal
 
 
@@ -272,13 +277,19 @@ def _exact_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
 
 def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
     """The same with the Hessian of W taken as Σ(diag q − qqᵀ) ⊗ weighted second moments of x."""
-    q, x, share = problem.q, problem.x, problem.share
-    weighted = q * share[:, None]
-    bias = np.diag(weighted.sum(axis=0)) - weighted.T @ q
-    doubt = share * (1 - np.einsum("ij,ij->i", q, q))
-    moments = (x * doubt[:, None]).T @ x / max(float(doubt.sum()), 1e-300)
-    scaled = q * x
-    scales = np.diag(np.einsum("ij,ij->j", scaled, x * share[:, None])) - (scaled * share[:, None]).T @ scaled
+
+    def visit(rows: slice) -> Floats:
+        q, x, share = problem.q[rows], problem.x[rows], problem.share[rows]
+        doubt = share * (1 - np.einsum("ij,ij->i", q, q))
+        weighted = q * np.sqrt(share)[:, None]
+        scaled, spread = weighted * x, x * np.sqrt(np.maximum(doubt, 0.0))[:, None]
+        bend = [m.T @ m for m in (weighted, scaled, spread)]  # symmetric products: half the work
+        bend[0] = np.diag(share @ q) - bend[0]
+        bend[1] = np.diag(np.einsum("ij,ij->j", q * x, x * share[:, None])) - bend[1]
+        return np.stack([*bend, np.full_like(bend[0], doubt.sum())])
+
+    bias, scales, moments, doubt = np.sum(list(map_chunks(visit, problem.chunks)), axis=0)
+    moments /= max(float(doubt[0, 0]), 1e-300)
     eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
     product = np.outer(eigen[0], eigen[2])
     return np.array(
