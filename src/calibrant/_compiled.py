@@ -57,15 +57,9 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float, out: 
         for j in range(k):
             d = np.float64(row[j]) - peak
             e, d2 = _exp(beta * d), d * d
-            mass += e
-            m1 += e * d
-            m2 += e * d2
-            m3 += e * d2 * d
-            m4 += e * (d2 * d2)
-            m5 += e * (d2 * d2) * d
-            m6 += e * (d2 * d2) * d2
-            m7 += e * (d2 * d2) * d2 * d
-            m8 += e * (d2 * d2) * (d2 * d2)
+            d4 = d2 * d2
+            mass, m1, m2, m3, m4 = mass + e, m1 + e * d, m2 + e * d2, m3 + e * d2 * d, m4 + e * d4
+            m5, m6, m7, m8 = m5 + e * d4 * d, m6 + e * d4 * d2, m7 + e * d4 * d2 * d, m8 + e * d4 * d4
             total += d
         moments[:] = m1, m2, m3, m4, m5, m6, m7, m8
         target = (1.0 - smooth) * (np.float64(row[codes[i]]) - peak) + smooth * total / k

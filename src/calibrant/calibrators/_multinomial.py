@@ -30,7 +30,7 @@ FEW_CLASSES = 32
 #: Products with the Hessian per step when it is not formed.
 MAX_PRODUCTS = 200
 #: After a step with more of them the blocks of the classes are factorized, from this many rows per score on.
-MANY_PRODUCTS, BLOCK_ROWS = 11, 20
+MANY_PRODUCTS, BLOCK_ROWS = 9, 20
 #: Multiplications those blocks may cost; above, they are summed over a strided sample of the rows.
 BLOCK_WORK = 5_100_000_000
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
@@ -80,6 +80,11 @@ class Penalized:
 
     #: Up to how many parameters the Hessian is factorized.
     dense: ClassVar[int] = DENSE
+    #: What a map adds: logits of parameters, slopes by parameter from those by logit (both of some rows), curvature.
+    _logits: ClassVar[Any]
+    _collect: ClassVar[Any]
+    _hessian: ClassVar[Any]
+    _preconditioner: ClassVar[Any]
 
     def __post_init__(self) -> None:
         self.n, self.k = self.x.shape
@@ -117,7 +122,8 @@ class Penalized:
         """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
         if gradient.size <= self.dense:
             return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
-        step, self.products = conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
+        step, count = conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
+        self.products = max(self.products, count)
         return -step
 
     def _product(self, v: Floats) -> Floats:
@@ -136,19 +142,6 @@ class Penalized:
         parts = list(map_chunks(visit, self.chunks))
         return np.asarray(np.sum(parts, axis=0, dtype=np.float64) + 2 * self.penalty * v)
 
-    def _logits(self, theta: Floats, rows: slice) -> Floats:
-        raise TypeError(f"{type(self).__name__} defines no logits of parameters {theta.shape} at {rows}")
-
-    def _collect(self, slopes: Floats, rows: slice) -> Floats:
-        """Return the slopes by parameter from those by logit of some rows."""
-        raise TypeError(f"{type(self).__name__} defines no slopes of {len(slopes)} rows at {rows}")
-
-    def _hessian(self) -> Floats:
-        raise TypeError(f"{type(self).__name__} defines no Hessian")
-
-    def _preconditioner(self) -> Any:
-        raise TypeError(f"{type(self).__name__} defines no preconditioner")
-
 
 @dataclass
 class Affine(Penalized):
@@ -158,7 +151,6 @@ class Affine(Penalized):
         super().__post_init__()
         self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
         self.narrow = self.wide.astype(np.float32)
-        self._moments: Any = None
         self._bend: Any = None
         self._blocks: Any = None
 
@@ -193,24 +185,22 @@ class Affine(Penalized):
         return hessian.reshape(k * d, k * d)
 
     def _preconditioner(self) -> Any:
-        """Per class: mean curvature times the second moments of the scores, plus the typical penalty.
-
-        Where that is far from the Hessian, the blocks of the classes themselves.
-        """
-        if self._blocks is not None and self._blocks[0] is self.penalty:
-            inverse = self._blocks[1]
-            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+        """Divide by the Hessian's diagonal, or solve the blocks of the classes where that takes many products."""
         d = self.k + 1
         rows = min(self.n, BLOCK_WORK // (self.k * d * d))
         if self.products > MANY_PRODUCTS and rows >= BLOCK_ROWS * d:
-            self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
-            return self._preconditioner()
-        if self._moments is None:
-            self._moments = np.linalg.eigh((self.wide * self.share[:, None]).T @ self.wide)
-        size, basis = self._moments
-        curvature = self.share @ (self.q * (1 - self.q)) + 1e-12
-        diagonal = np.outer(curvature, np.maximum(size, 1e-12 * size[-1])) + 2 * np.median(self.penalty)
-        return lambda r: ((r @ basis) / diagonal) @ basis.T
+            if self._blocks is None or self._blocks[0] is not self.penalty:
+                self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
+            inverse = self._blocks[1]
+            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+
+        def visit(rows: slice) -> Floats:
+            q = self.q[rows].astype(np.float32)
+            curve = q * (1 - q) * self.share[rows, None].astype(np.float32)
+            return np.asarray(curve.T @ (self.narrow[rows] * self.narrow[rows]))
+
+        diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
+        return lambda r: r / diagonal
 
     def _class_blocks(self, some: slice) -> Floats:
         """Return the inverse of the Hessian's block of every class, in single precision, from some rows."""
@@ -332,12 +322,14 @@ def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accur
     return x, count
 
 
-def minimize(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE) -> tuple[Floats, float, bool]:
+def minimize(
+    problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE, steps: int = MAX_STEPS
+) -> tuple[Floats, float, bool]:
     """Newton with backtracking; returns θ, the objective and whether the gradient tolerance was met."""
     theta = start
     value, gradient = problem.evaluate(theta)
     first = float(np.abs(gradient).max())
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         size = float(np.abs(gradient).max())
         if size <= tolerance:
             return theta, value, True

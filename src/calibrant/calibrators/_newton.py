@@ -85,13 +85,7 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
 
 
 def cumulants(moments: Floats) -> Floats:
-    """Return the cumulants that belong to raw moments of order 1, 2, …, one column per distribution.
-
-    Examples
-    --------
-    >>> cumulants(np.array([[2.0], [6.0], [22.0]])).ravel().tolist()  # Poisson with mean 2
-    [2.0, 2.0, 2.0]
-    """
+    """Return the cumulants that belong to raw moments of order 1, 2, …, one column per distribution."""
     found = np.array(moments)
     for n in range(1, len(found)):
         ways = np.array([comb(n, i) for i in range(n)], dtype=np.float64)
@@ -145,8 +139,7 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
         return Sums.of(sums)
 
     parts = list(map_chunks(visit, blocks(scores, COMPILED_VALUES if compiled else 0)))
-    more = tuple(map(sum, zip(*(part.more for part in parts), strict=True)))
-    return Sums(sum(p.loss for p in parts), sum(p.slope for p in parts), sum(p.curve for p in parts), more)
+    return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
 
 
 def samples(n: int) -> list[slice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -155,19 +155,6 @@ class StructuredMatrixScaling(Calibrator):
         return graph.softmax(graph.matmul(base, self.weight_.T) + self.bias_)
 
 
-class Shrunk(Affine):
-    """The same problem where the ridge outweighs the curvature: its diagonal is the preconditioner to take."""
-
-    def _preconditioner(self) -> Any:
-        def visit(rows: slice) -> Floats:
-            q = self.q[rows].astype(np.float32)
-            curve = q * (1 - q) * self.share[rows, None].astype(np.float32)
-            return np.asarray(curve.T @ (self.narrow[rows] * self.narrow[rows]))
-
-        diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
-        return lambda r: r / diagonal
-
-
 def fit_structured(
     x: Floats,
     codes: Ints,
@@ -186,7 +173,7 @@ def fit_structured(
         precisions = warm.precisions_
     if full:
         center = np.concatenate([np.eye(k), mean[:, None]], axis=1)
-        problem: Affine | Diagonal = Shrunk(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
+        problem: Affine | Diagonal = Affine(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
     else:
         center = np.stack([np.ones(k), mean])
         problem = Diagonal(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
@@ -198,7 +185,7 @@ def fit_structured(
         )
     if penalty is None:
         for _ in range(MAX_ROUNDS if warm is None else NEAR_ROUNDS):
-            theta = _newton_step(problem, theta)
+            theta = minimize(problem, theta, tolerance=0.0, steps=1)[0]  # enough for the next precisions
             new = _evidence_step(problem, theta - center, precisions, rule, total)
             change = float(np.abs(np.log(new / precisions)).max())
             precisions = new
@@ -225,20 +212,6 @@ def _spread(precisions: Floats, k: int, full: bool) -> Floats:
     out[np.arange(k), np.arange(k)] = precisions[DIAGONAL]
     out[:, k] = precisions[BIAS]
     return out
-
-
-def _newton_step(problem: Affine | Diagonal, theta: Floats) -> Floats:
-    """One step with backtracking, accurate enough for the next precisions."""
-    value, gradient = problem.evaluate(theta)
-    direction = problem.direction(gradient, 0.1)
-    slope, step = float((gradient * direction).sum()), 1.0
-    while step > 1e-6:
-        trial = theta + step * direction
-        if problem.evaluate(trial)[0] <= value + 1e-4 * step * slope + 1e-14 * abs(value):
-            return trial
-        step /= 2
-    problem.evaluate(theta)
-    return theta
 
 
 def _evidence_step(problem: Affine | Diagonal, off: Floats, precisions: Floats, rule: Floats, total: float) -> Floats:
