@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,10 +27,8 @@ WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
 #: Classes up to which one compiled pass forms the Hessian too; beyond, a matrix product is faster.
 FEW_CLASSES = 32
-#: Products with the Hessian per step when it is not formed.
-MAX_PRODUCTS = 200
-#: After a step with more of them the blocks of the classes are factorized, from this many rows per score on.
-MANY_PRODUCTS, BLOCK_ROWS = 9, 20
+#: Products with a Hessian that is not formed per step; how many are too many without its blocks, and their least rows.
+MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 #: Multiplications those blocks may cost; above, they are summed over a strided sample of the rows.
 BLOCK_WORK = 5_100_000_000
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
@@ -56,16 +54,6 @@ def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float,
     mass = logits.sum(axis=1)
     logits /= mass[:, None]
     return float(weights @ (np.log(mass) - truth)), logits
-
-
-class Problem(Protocol):
-    """A convex objective: value and gradient, and a Newton direction at the point last evaluated."""
-
-    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient."""
-
-    def direction(self, gradient: Floats, accuracy: float) -> Floats:
-        """Return the (possibly truncated) Newton step."""
 
 
 @dataclass
@@ -323,9 +311,9 @@ def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accur
 
 
 def minimize(
-    problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE, steps: int = MAX_STEPS
+    problem: Penalized | Any, start: Floats, tolerance: float = GRADIENT_TOLERANCE, steps: int = MAX_STEPS
 ) -> tuple[Floats, float, bool]:
-    """Newton with backtracking; returns θ, the objective and whether the gradient tolerance was met."""
+    """Newton with backtracking on an `evaluate` and a `direction`; returns θ, objective and whether it converged."""
     theta = start
     value, gradient = problem.evaluate(theta)
     first = float(np.abs(gradient).max())
