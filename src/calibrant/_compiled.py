@@ -43,9 +43,9 @@ def _exp(x: float) -> float:
     return series * power
 
 
-def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tuple[float, float, float]:
-    """Return the weighted sums of loss, slope and curvature of temperature scaling over some rows."""
-    loss, slope, curve = 0.0, 0.0, 0.0
+def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float, out: Any) -> None:
+    """Add the loss of temperature scaling over some rows and its first eight derivatives to `out`."""
+    moments, cumulants = np.empty(8), np.empty(8)
     n, k = z.shape
     for i in range(n):
         row = z[i]
@@ -53,20 +53,25 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float) -> tu
         for j in range(1, k):
             highest = row[j] if row[j] > highest else highest
         peak = np.float64(highest)
-        mass, first, second, total = 0.0, 0.0, 0.0, 0.0
+        mass, m1, m2, m3, m4, m5, m6, m7, m8, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(k):
             d = np.float64(row[j]) - peak
-            e = _exp(beta * d)
-            mass += e
-            first += e * d
-            second += e * d * d
+            e, d2 = _exp(beta * d), d * d
+            d4 = d2 * d2
+            mass, m1, m2, m3, m4 = mass + e, m1 + e * d, m2 + e * d2, m3 + e * d2 * d, m4 + e * d4
+            m5, m6, m7, m8 = m5 + e * d4 * d, m6 + e * d4 * d2, m7 + e * d4 * d2 * d, m8 + e * d4 * d4
             total += d
+        moments[:] = m1, m2, m3, m4, m5, m6, m7, m8
         target = (1.0 - smooth) * (np.float64(row[codes[i]]) - peak) + smooth * total / k
-        mean = first / mass
-        loss += weights[i] * (np.log(mass) - beta * target)
-        slope += weights[i] * (mean - target)
-        curve += weights[i] * (second / mass - mean * mean)
-    return loss, slope, curve
+        out[0] += weights[i] * (np.log(mass) - beta * target)
+        for a in range(8):
+            moments[a] /= mass
+            value, ways = moments[a], 1.0
+            for b in range(a):
+                value -= ways * cumulants[b] * moments[a - 1 - b]
+                ways *= (a - b) / (b + 1.0)
+            cumulants[a] = value
+            out[a + 1] += weights[i] * (value if a else value - target)
 
 
 def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
@@ -363,22 +368,13 @@ def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, 
             table[place, 1] = max(table[place, 1], value)
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]  # numba has no types
-def _mixed(x: int) -> int:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 def hash_pass(matrix: Any, grid: float, places: Any, out: Any) -> None:
-    """Hash rows of scores rounded to a grid (`calibrant.core.fingerprint.row_hashes`)."""
+    """Add up rows of scores rounded to a grid (`calibrant.core.fingerprint.row_hashes`)."""
     for i in range(len(matrix)):
         total = np.uint64(0)
         for j in range(matrix.shape[1]):
-            near = np.float64(matrix[i, j]) * grid
-            near = min(max(0.0 if np.isnan(near) else near, -1e18), 1e18)
-            total += _mixed(np.uint64(np.int64(np.rint(near))) + np.uint64(1)) * places[j]
-        out[i] = _mixed(total)
+            total += np.float64(np.float64(matrix[i, j]) * grid + _ROUND).view(np.uint64) * places[j]
+        out[i] = total
 
 
 def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
@@ -410,7 +406,7 @@ _F4, _F8, _VECTOR = _read(float32, 2), _read(float64, 2), _read(float64)
 #: Types of the arguments and what may be reordered, by kernel.
 _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "nll_pass": (
-        [numba.types.UniTuple(float64, 3)(z, _read(int64), _VECTOR, float64, float64) for z in (_F4, _F8)],
+        [void(z, _read(int64), _VECTOR, float64, float64, float64[::1]) for z in (_F4, _F8)],
         _CHECKED,
     ),
     "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),

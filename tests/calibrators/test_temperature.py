@@ -82,6 +82,21 @@ def test_derivatives_match_differences(toy, loss):
         low, mid, high = (kernel(z, y, w, smooth, b) for b in (0.7 - 1e-5, 0.7, 0.7 + 1e-5))
         assert mid.slope == pytest.approx((high.loss - low.loss) / 2e-5, rel=1e-6)
         assert mid.curve == pytest.approx((high.slope - low.slope) / 2e-5, rel=1e-6)
+        if loss == "nll":
+            above, below = np.array([high.curve, *high.more]), np.array([low.curve, *low.more])
+            assert len(mid.more) == _newton.ORDER - 2
+            np.testing.assert_allclose((above - below)[:-1] / 2e-5, mid.more, rtol=1e-4)
+
+
+def test_a_series_needs_few_passes(toy, monkeypatch):
+    from calibrant.calibrators import _newton
+
+    z, y = np.tile(toy[0], (12, 1)), np.tile(toy[1], 12)
+    rows, plain = [], _newton.total_sums
+    monkeypatch.setattr(_newton, "total_sums", lambda scores, *a, **k: rows.append(scores.n) or plain(scores, *a, **k))
+    TemperatureScaling(space="logit").fit(z, y)
+    assert rows.count(len(z)) == 1
+    assert sum(rows) < 1.5 * len(z)
 
 
 def test_sample_start_does_not_change_the_answer(toy):
@@ -185,8 +200,12 @@ def test_compiled_pass_gives_the_same_numbers(toy, monkeypatch, dtype):
     for sharpness, smooth in ((1.0, 0.0), (200.0, 0.1)):
         sharp = z * dtype(sharpness)
         expected = _newton.nll_sums(sharp.astype(np.float64), y, w, smooth, 0.7)
-        found = compiled("nll_pass")(sharp, y, w, smooth, 0.7)
-        assert found == pytest.approx((expected.loss, expected.slope, expected.curve), rel=1e-11)
+        found = np.zeros(1 + _newton.ORDER)
+        compiled("nll_pass")(sharp, y, w, smooth, 0.7, found)
+        known = np.array([expected.loss, expected.slope, expected.curve, *expected.more])
+        np.testing.assert_allclose(found[:3], known[:3], rtol=1e-11)
+        largest = (sharp.max() - sharp.min()) ** np.arange(1.0, 7.0)  # high moments cancel
+        assert (np.abs(found[3:] - known[3:]) <= 1e-11 * np.abs(known[3:]) + 1e-13 * largest * found[2]).all()
     monkeypatch.setenv("CALIBRANT_FAST", "0")
     plain = TemperatureScaling(space="logit").fit(z, y, sample_weight=w).temperature_
     monkeypatch.setenv("CALIBRANT_FAST", "1")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,9 +94,9 @@ def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.
         return 1.0
 
     def sums(beta: float) -> _newton.Sums:
-        data = _newton.total_sums(_newton.nll_sums, scores, codes, weights, 0.0, beta)
+        data = _newton.total_sums(scores, codes, weights, 0.0, beta)
         gap = beta - 1.0
-        return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull)
+        return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull, data.more)
 
     return _newton.solve(sums, start, 1e-3 / max(width, 1.0), 1e6)[0]
 
@@ -120,35 +120,19 @@ def place_knots(scores: Scores, weights: Floats, beta: float, n_knots: int = N_K
         information = (q * (1 - q) * weights[rows, None]).ravel()
         return np.asarray(np.bincount(cell.ravel(), information, n_cells), dtype=np.float64)
 
-    mass = np.cumsum(np.sum(list(map_chunks(visit, pass_blocks(scores))), axis=0))
+    mass = np.cumsum(np.sum(list(map_chunks(visit, _newton.blocks(scores, BLOCK_VALUES))), axis=0))
     low, high = np.searchsorted(mass, np.array([0.005, 0.995]) * mass[-1])
     odds = np.linspace(low * CELL - REACH, (high + 1) * CELL - REACH, n_knots)
     knots = np.unique(-np.logaddexp(0.0, -odds))
     return np.asarray(knots[np.concatenate([[True], np.diff(knots) > 1e-4 * (knots[-1] - knots[0])])])
 
 
-def pass_blocks(scores: Scores, values: int = BLOCK_VALUES) -> list[slice]:
-    """Row slices of about so many scores."""
-    step = max(1, values // scores.n_classes)
-    return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
-
-
-@dataclass
-class CurveSums:
+class CurveSums(NamedTuple):
     """Loss, gradient and Hessian of the data in the parameters (slopes, then biases)."""
 
     loss: float
     gradient: Floats
     hessian: Floats
-
-    @classmethod
-    def total(cls, parts: Sequence[CurveSums]) -> CurveSums:
-        """Add up the sums of blocks."""
-        return cls(
-            sum(part.loss for part in parts),
-            np.sum([part.gradient for part in parts], axis=0),
-            np.sum([part.hessian for part in parts], axis=0),
-        )
 
 
 class CurveLikelihood:
@@ -161,7 +145,7 @@ class CurveLikelihood:
 
     def __init__(self, scores: Scores, codes: Ints, weights: Floats, knots: Floats, biases: bool = False) -> None:
         self.scores, self.codes, self.weights, self.knots, self.biases = scores, codes, weights, knots, biases
-        self.blocks = pass_blocks(scores)
+        self.blocks = _newton.blocks(scores, BLOCK_VALUES)
         self.parts = _parabolas(knots)
         self.kept: list[Any] | None = None
         prepare = self._gaps if scores.n_classes == 2 else self._places
@@ -194,7 +178,7 @@ class CurveLikelihood:
             stretch, s = self.kept[number] if self.kept is not None else self._places(rows)
             return self._block(stretch, s, self.codes[rows], self.weights[rows], parameters, pieces)
 
-        return CurveSums.total(list(map_chunks(visit, range(len(self.blocks)))))
+        return CurveSums(*map(sum, zip(*map_chunks(visit, range(len(self.blocks))), strict=True)))
 
     def _block(
         self, stretch: Ints, s: Floats, codes: Ints, weights: Floats, parameters: Floats, pieces: Sequence[Floats]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,8 +27,12 @@ WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
 #: Classes up to which one compiled pass forms the Hessian too; beyond, a matrix product is faster.
 FEW_CLASSES = 32
-#: Products with the Hessian per step when it is not formed.
-MAX_PRODUCTS = 200
+#: Products with a Hessian that is not formed per step; how many are too many without its blocks, and their least rows.
+MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
+#: Multiplications those blocks may cost; above, they are summed over a strided sample of the rows.
+BLOCK_WORK = 5_100_000_000
+#: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
+PROMISE = 1e-7
 
 
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
@@ -52,16 +56,6 @@ def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float,
     return float(weights @ (np.log(mass) - truth)), logits
 
 
-class Problem(Protocol):
-    """A convex objective: value and gradient, and a Newton direction at the point last evaluated."""
-
-    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient."""
-
-    def direction(self, gradient: Floats, accuracy: float) -> Floats:
-        """Return the (possibly truncated) Newton step."""
-
-
 @dataclass
 class Penalized:
     """Multinomial likelihood plus Σ penalty·(θ − center)²: what a map adds is its logits, slopes and curvature."""
@@ -74,12 +68,20 @@ class Penalized:
 
     #: Up to how many parameters the Hessian is factorized.
     dense: ClassVar[int] = DENSE
+    #: What a map adds: logits of parameters, slopes by parameter from those by logit (both of some rows), curvature.
+    _logits: ClassVar[Any]
+    _collect: ClassVar[Any]
+    _hessian: ClassVar[Any]
+    _preconditioner: ClassVar[Any]
 
     def __post_init__(self) -> None:
         self.n, self.k = self.x.shape
         self.share = self.weights / self.weights.sum()
+        self.chunks = row_chunks(self.n, 8 * self.k)
         self.q: Any = None
         self._at: Any = None
+        self._single: Any = None
+        self.products = 0
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient; keeps q for the direction, and all of it while θ stays and the penalty changes."""
@@ -91,36 +93,42 @@ class Penalized:
 
     def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
         """Return the loss without the penalty and its slopes; keeps q."""
-        loss, self.q = log_likelihood(self._logits(theta), self.codes, self.share)
-        gap = self.q * self.share[:, None]
-        gap[np.arange(self.n), self.codes] -= self.share
-        return loss, self._collect(gap)
+        found = self.q = np.empty((self.n, self.k))
+
+        def visit(rows: slice) -> tuple[float, Floats]:
+            codes, share = self.codes[rows], self.share[rows]
+            loss, q = log_likelihood(self._logits(theta, rows), codes, share)
+            found[rows] = q
+            q *= share[:, None]
+            q[np.arange(len(q)), codes] -= share
+            return loss, self._collect(q, rows)
+
+        losses, slopes = zip(*map_chunks(visit, self.chunks), strict=True)
+        return sum(losses), np.sum(slopes, axis=0)
 
     def direction(self, gradient: Floats, accuracy: float) -> Floats:
         """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
         if gradient.size <= self.dense:
             return -_solve(self._hessian(), gradient.ravel()).reshape(gradient.shape)
-        return -conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
+        step, count = conjugate_gradients(self._product, self._preconditioner(), gradient, accuracy)
+        self.products = max(self.products, count)
+        return -step
 
     def _product(self, v: Floats) -> Floats:
-        moved = self._logits(v)
-        moved -= np.einsum("ij,ij->i", self.q, moved)[:, None]
-        moved *= self.q
-        moved *= self.share[:, None]
-        return np.asarray(self._collect(moved) + 2 * self.penalty * v)
+        """Return H v; a direction needs few digits, so the rows are read in single precision."""
+        if self._single is None or self._single[0] is not self.q:
+            self._single = self.q, self.q.astype(np.float32), (self.q * self.share[:, None]).astype(np.float32)
+        _, chances, shares = self._single
+        narrow = v.astype(np.float32)
 
-    def _logits(self, theta: Floats) -> Floats:
-        raise TypeError(f"{type(self).__name__} defines no logits of parameters {theta.shape}")
+        def visit(rows: slice) -> Floats:
+            moved = self._logits(narrow, rows)
+            moved -= np.einsum("ij,ij->i", chances[rows], moved)[:, None]
+            moved *= shares[rows]
+            return self._collect(moved, rows)
 
-    def _collect(self, slopes: Floats) -> Floats:
-        """Return the slopes by parameter from those by logit, shape (n, K)."""
-        raise TypeError(f"{type(self).__name__} defines no slopes of {len(slopes)} rows")
-
-    def _hessian(self) -> Floats:
-        raise TypeError(f"{type(self).__name__} defines no Hessian")
-
-    def _preconditioner(self) -> Any:
-        raise TypeError(f"{type(self).__name__} defines no preconditioner")
+        parts = list(map_chunks(visit, self.chunks))
+        return np.asarray(np.sum(parts, axis=0, dtype=np.float64) + 2 * self.penalty * v)
 
 
 @dataclass
@@ -130,14 +138,15 @@ class Affine(Penalized):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
-        self._moments: Any = None
+        self.narrow = self.wide.astype(np.float32)
         self._bend: Any = None
+        self._blocks: Any = None
 
-    def _logits(self, theta: Floats) -> Floats:
-        return np.asarray(self.wide @ theta.T)
+    def _logits(self, theta: Floats, rows: slice) -> Floats:
+        return np.asarray((self.wide if theta.dtype == np.float64 else self.narrow)[rows] @ theta.T)
 
-    def _collect(self, slopes: Floats) -> Floats:
-        return np.asarray(slopes.T @ self.wide)
+    def _collect(self, slopes: Floats, rows: slice) -> Floats:
+        return np.asarray(slopes.T @ (self.wide if slopes.dtype == np.float64 else self.narrow)[rows])
 
     def _hessian(self) -> Floats:
         if self._bend is None or self._bend[0] is not self.q:
@@ -164,13 +173,35 @@ class Affine(Penalized):
         return hessian.reshape(k * d, k * d)
 
     def _preconditioner(self) -> Any:
-        """Per class: mean curvature times the second moments of the scores, plus the typical penalty."""
-        if self._moments is None:
-            self._moments = np.linalg.eigh((self.wide * self.share[:, None]).T @ self.wide)
-        size, basis = self._moments
-        curvature = self.share @ (self.q * (1 - self.q)) + 1e-12
-        diagonal = np.outer(curvature, np.maximum(size, 1e-12 * size[-1])) + 2 * np.median(self.penalty)
-        return lambda r: ((r @ basis) / diagonal) @ basis.T
+        """Divide by the Hessian's diagonal, or solve the blocks of the classes where that takes many products."""
+        d = self.k + 1
+        rows = min(self.n, BLOCK_WORK // (self.k * d * d))
+        if self.products > MANY_PRODUCTS and rows >= BLOCK_ROWS * d:
+            if self._blocks is None or self._blocks[0] is not self.penalty:
+                self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
+            inverse = self._blocks[1]
+            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+
+        def visit(rows: slice) -> Floats:
+            q = self.q[rows].astype(np.float32)
+            curve = q * (1 - q) * self.share[rows, None].astype(np.float32)
+            return np.asarray(curve.T @ (self.narrow[rows] * self.narrow[rows]))
+
+        diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
+        return lambda r: r / diagonal
+
+    def _class_blocks(self, some: slice) -> Floats:
+        """Return the inverse of the Hessian's block of every class, in single precision, from some rows."""
+        x, q = self.narrow[some], self.q[some]
+        root = np.sqrt(q * (1 - q) * (self.share[some] / self.share[some].sum())[:, None]).astype(np.float32)
+
+        def visit(c: int) -> Floats:
+            scaled = x * root[:, c, None]
+            block = (scaled.T @ scaled).astype(np.float64)
+            block[np.diag_indices(len(block))] += 2 * self.penalty[c] + 1e-9 * np.trace(block) / len(block) + 1e-300
+            return np.linalg.inv(block).astype(np.float32)
+
+        return np.stack(list(map_chunks(visit, range(self.k))))
 
 
 @dataclass
@@ -203,11 +234,11 @@ class Diagonal(Penalized):
         hits = np.stack([np.bincount(self.codes, each, k) for each in (true, self.share)])
         return sum(losses), self._pass[0][:2] - hits
 
-    def _logits(self, theta: Floats) -> Floats:
-        return np.asarray(theta[0] * self.x + theta[1])
+    def _logits(self, theta: Floats, rows: slice) -> Floats:
+        return np.asarray(theta[0] * self.x[rows] + theta[1])
 
-    def _collect(self, slopes: Floats) -> Floats:
-        return np.stack([np.einsum("ij,ij->j", slopes, self.x), slopes.sum(axis=0)])
+    def _collect(self, slopes: Floats, rows: slice) -> Floats:
+        return np.stack([np.einsum("ij,ij->j", slopes, self.x[rows]), slopes.sum(axis=0)])
 
     def _preconditioner(self) -> Any:
         bend = self.q * self.share[:, None] * (1 - self.q)
@@ -220,9 +251,13 @@ class Diagonal(Penalized):
             (cross, plain, square), (scores, mixed, chances) = self._pass
             hessian = -np.block([[scores, mixed], [mixed.T, chances]])
         else:
-            root = np.sqrt(self.share)[:, None]
-            both = np.concatenate([self.q * self.x * root, self.q * root], axis=1)
-            hessian = -(both.T @ both)
+
+            def visit(rows: slice) -> Floats:
+                chances = self.q[rows] * np.sqrt(self.share[rows])[:, None]
+                both = np.concatenate([chances * self.x[rows], chances], axis=1)
+                return np.asarray(both.T @ both)
+
+            hessian = -np.sum(list(map_chunks(visit, self.chunks)), axis=0)
             weighted = self.q * self.share[:, None]
             cross, plain = np.einsum("ij,ij->j", weighted, self.x), weighted.sum(axis=0)
             square = np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
@@ -247,15 +282,17 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
     return gradient / scale
 
 
-def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accuracy: float) -> Floats:
-    """Solve H x = g by preconditioned conjugate gradients to a relative residual of `accuracy`."""
+def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accuracy: float) -> tuple[Floats, int]:
+    """Solve H x = g by preconditioned conjugate gradients to a relative residual of `accuracy`; count the products."""
     x = np.zeros_like(gradient)
     residual = gradient.copy()
     z = precondition(residual)
     p = z.copy()
     energy = float((residual * z).sum())
     goal = accuracy * accuracy * energy
-    for _ in range(MAX_PRODUCTS):
+    count = 0
+    while count < MAX_PRODUCTS:
+        count += 1
         along = product(p)
         bend = float((p * along).sum())
         if not bend > 0:
@@ -270,15 +307,17 @@ def conjugate_gradients(product: Any, precondition: Any, gradient: Floats, accur
         p *= new / energy
         p += z
         energy = new
-    return x
+    return x, count
 
 
-def minimize(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERANCE) -> tuple[Floats, float, bool]:
-    """Newton with backtracking; returns θ, the objective and whether the gradient tolerance was met."""
+def minimize(
+    problem: Penalized | Any, start: Floats, tolerance: float = GRADIENT_TOLERANCE, steps: int = MAX_STEPS
+) -> tuple[Floats, float, bool]:
+    """Newton with backtracking on an `evaluate` and a `direction`; returns θ, objective and whether it converged."""
     theta = start
     value, gradient = problem.evaluate(theta)
     first = float(np.abs(gradient).max())
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         size = float(np.abs(gradient).max())
         if size <= tolerance:
             return theta, value, True
@@ -298,6 +337,8 @@ def minimize(problem: Problem, start: Floats, tolerance: float = GRADIENT_TOLERA
             problem.evaluate(theta)
             return theta, value, size <= 1e3 * tolerance
         theta, value, gradient = trial, new, new_gradient
+        if step == 1.0 and accuracy < 0.01 and theta.size > DENSE and -slope <= PROMISE * abs(value):
+            return theta, value, True
     return theta, value, False
 
 

@@ -2,76 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from math import comb, factorial
+from typing import Self
 
 import numpy as np
 
-from calibrant._typing import Array, Floats, Ints
+from calibrant._typing import Floats, Ints
 from calibrant.calibrators._scores import Scores
 from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 
-#: Rows per block of one fused pass: a block and its exponentials stay in the second-level cache.
-BLOCK_VALUES = 1 << 16
-#: Newton stops when a step moves β by less than this fraction; what is left is of the order of its square.
-STEP_TOLERANCE = 1e-7
+#: Scores per block of one pass, which stays in the second-level cache: of few classes, of many, and compiled.
+FEW_VALUES, BLOCK_VALUES, COMPILED_VALUES = 1 << 14, 1 << 16, 1 << 18
+#: The search stops when a step, or the last term of its series, moves β by less than this fraction.
+STEP_TOLERANCE = 1e-8
 MAX_STEPS = 100
-#: Above twice this many rows a strided sample finds the start, in single precision like the passes after it.
-SAMPLE = 2048
-#: Above this many scores passes in single precision are worth their own start, unless scores are farther apart.
-SINGLE_SCORES, SINGLE_WIDTH = 1 << 14, 1e4
+#: A strided sample of so many rows finds the start of one of so many, or of a twelfth of the rows.
+SAMPLES = (128, 1024)
+SAMPLE_TOLERANCE = 1e-2
+#: Derivatives of the loss from one pass.
+ORDER = 8
 #: Up to this many classes sums over the classes run column by column.
 FEW_COLUMNS = 32
-SAMPLE_TOLERANCE = 1e-2
 #: What a score costs here, against one look at a number: several passes with an exponential each.
 _WORTH = 15
-SINGLE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Weighted sums over rows of the loss and its first two derivatives in β."""
+    """Weighted sums over rows of the loss and its derivatives in β, the first two and those above them."""
 
     loss: float
     slope: float
     curve: float
+    more: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """Take the loss and its derivatives in order."""
+        loss, slope, curve, *more = map(float, values)
+        return cls(loss, slope, curve, tuple(more))
 
 
-def blocks(scores: Scores) -> list[slice]:
-    """Row slices of about BLOCK_VALUES scores."""
-    step = max(1, BLOCK_VALUES // scores.n_classes)
+def blocks(scores: Scores, values: int = 0) -> list[slice]:
+    """Row slices of about so many scores."""
+    values = values or (FEW_VALUES if scores.n_classes <= FEW_COLUMNS else BLOCK_VALUES)
+    step = max(1, values // scores.n_classes)
     return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
 
 
 def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
-    """Negative log-likelihood of softmax(βz): log-sum-exp, mean and variance of the logits per row.
+    """Negative log-likelihood of softmax(βz) and its derivatives: the cumulants of the logits per row.
 
-    d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β.
-    `smooth` shares that much of each label evenly over the classes.
+    d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β; the next ones are the
+    further cumulants of z under q. `smooth` shares that much of each label evenly over the classes.
     """
     if z.shape[1] > FEW_COLUMNS:
         d = z - row_max(z)[:, None]
-        total = partial(np.einsum, "ij->i")
-        target = d[np.arange(len(d)), codes].astype(np.float64)
+        total, product = partial(np.einsum, "ij->i"), lambda a, b: (a[:, None, :] @ b[:, :, None])[:, 0, 0]
+        target = d[np.arange(len(d)), codes]
     else:  # short rows are added column by column
         d = np.array(z.T, order="C")
         d -= d.max(axis=0)
-        total = partial(np.add.reduce, axis=0)
-        target = d[codes, np.arange(len(z))].astype(np.float64)
-    e = z.dtype.type(beta) * d
+        total, product = partial(np.add.reduce, axis=0), partial(np.einsum, "ij,ij->j")
+        target = d[codes, np.arange(len(z))]
+    e = beta * d
     np.exp(e, out=e)
-    mass = total(e).astype(np.float64)
-    e *= d
-    mean = total(e) / mass
-    e *= d
-    second = total(e) / mass
+    mass, square, moments = total(e), d * d, np.empty((ORDER, len(z)))
+    for i in range(0, ORDER, 2):
+        moments[i], moments[i + 1] = product(e, d), product(e, square)
+        e *= square
     if smooth:
         target = (1 - smooth) * target + smooth * total(d) / z.shape[1]
-    loss = np.log(mass) - beta * target
-    return Sums(float(weights @ loss), float(weights @ (mean - target)), float(weights @ (second - mean * mean)))
+    slopes = cumulants(moments / mass)
+    slopes[0] -= target
+    return Sums.of([weights @ (np.log(mass) - beta * target), *(slopes @ weights)])
+
+
+def cumulants(moments: Floats) -> Floats:
+    """Return the cumulants that belong to raw moments of order 1, 2, …, one column per distribution."""
+    found = np.array(moments)
+    for n in range(1, len(found)):
+        ways = np.array([comb(n, i) for i in range(n)], dtype=np.float64)
+        found[n] -= ways @ (found[:n] * moments[n - 1 :: -1])
+    return found
 
 
 def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
@@ -101,42 +120,32 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
     return Sums(float(weights @ loss), float(weights @ slope), float(weights @ curve))
 
 
-def fused_kernel(scores: Scores) -> Callable[..., Sums] | None:
-    """Return the compiled twin of `nll_sums` (same numbers) if numba is installed and the matrix is large."""
-    found = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes)
-    if found is None:
-        return None
-    nll_pass = found
-
-    def kernel(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
-        tidy = (np.ascontiguousarray(array) for array in (z, codes, weights))
-        return Sums(*nll_pass(*tidy, smooth, beta))
-
-    return kernel
-
-
-def total_sums(
-    kernel: Callable[..., Sums],
-    scores: Scores,
-    codes: Ints,
-    weights: Floats,
-    smooth: float,
-    beta: float,
-    *,
-    single: bool = False,
-) -> Sums:
+def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float, *, loss: str = "nll") -> Sums:
     """One pass over the matrix on all cores; nothing of size (n, K) is kept.
 
-    `single` reads the logits in float32: faster for NumPy, which then only gets close; the compiled
-    kernel widens each value itself.
+    A large matrix is left to a compiled twin of `nll_sums` (same numbers) if numba is installed; it widens short floats
+    one by one.
     """
+    compiled = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes) if loss == "nll" else None
+    kernel = nll_sums if loss == "nll" else brier_sums
 
     def visit(rows: slice) -> Sums:
-        z = scores.single_block(rows) if single else scores.block(rows)
-        return kernel(z, codes[rows], weights[rows], smooth, beta)
+        if compiled is None:
+            return kernel(scores.block(rows), codes[rows], weights[rows], smooth, beta)
+        z = scores.matrix[rows] if scores.space == "logit" and scores.view == "logit" else scores.block(rows)
+        tidy = (np.ascontiguousarray(array) for array in (z, codes[rows], weights[rows]))
+        sums = np.zeros(1 + ORDER)
+        compiled(*tidy, smooth, beta, sums)
+        return Sums.of(sums)
 
-    parts = list(map_chunks(visit, blocks(scores)))
-    return Sums(sum(p.loss for p in parts), sum(p.slope for p in parts), sum(p.curve for p in parts))
+    parts = list(map_chunks(visit, blocks(scores, COMPILED_VALUES if compiled else 0)))
+    return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
+
+
+def samples(n: int) -> list[slice]:
+    """Return strided slices of n rows, from few to all: each gives the next one its start."""
+    few = [one for one in (SAMPLES[0], max(SAMPLES[1], n // 12)) if n > 4 * one]
+    return [*(slice(None, None, n // one) for one in few), slice(None)]
 
 
 def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
@@ -145,16 +154,37 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     def visit(rows: slice) -> tuple[float, bool]:
         z = scores.matrix[rows] if scores.space == "logit" else scores.block(rows)  # comparing needs no float64
         peak = row_max(z)
-        return float((peak - z.min(axis=1)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
+        return float((peak + row_max(-z)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
 
     parts = list(map_chunks(visit, blocks(scores)))
     return max(width for width, _ in parts), all(right for _, right in parts)
 
 
+def _step(now: Sums) -> tuple[float, float]:
+    """Return the step to where the slope vanishes, and how far that can be off.
+
+    Newton's step is off by less than its own length. With more derivatives it is the root of the slope's Taylor
+    polynomial, off by less than its last term moves it; one that is far from Newton's is not trusted.
+    """
+    newton = root = -now.slope / now.curve
+    terms = [now.slope, now.curve, *(one / factorial(j) for j, one in enumerate(now.more, 2))]
+    before = math.inf
+    for known in (terms[:-1], terms) if now.more else ():
+        before, root = root, newton
+        for _ in range(4):  # Newton's method again, on the polynomial
+            value = slope = 0.0
+            for term in reversed(known):
+                slope = slope * root + value
+                value = value * root + term
+            root -= value / slope if slope > 0 else math.nan
+    off = abs(root - before)
+    return (root, off) if off <= abs(newton) / 8 else (newton, abs(newton))
+
+
 def solve(
     sums: Callable[[float], Sums], start: float, low: float, high: float, tolerance: float = STEP_TOLERANCE
 ) -> tuple[float, bool]:
-    """Find the β in [low, high] where the slope changes sign, by Newton kept inside a shrinking bracket.
+    """Find the β in [low, high] where the slope changes sign, by steps kept inside a shrinking bracket.
 
     Returns β and whether the stationary point lies inside (not at an end).
     """
@@ -166,14 +196,16 @@ def solve(
             right = beta
         else:
             left = beta
-        proposal = beta - now.slope / now.curve if now.curve > 0 else np.nan
+        step, off = _step(now) if now.curve > 0 else (np.nan, np.inf)
+        proposal = beta + step
         if not left < proposal < right:  # leave the bracket: halve it (in the logarithm) instead
             if now.slope == 0:
                 return beta, True
             proposal = float(np.sqrt(left * right))
             if now.curve > 0:  # a long step outwards is cut to a factor of 8 first
                 proposal = min(max(proposal, beta / 8), beta * 8)
-        if abs(proposal - beta) <= tolerance * beta:
+            off = abs(proposal - beta)
+        if off <= tolerance * beta:
             return float(proposal), low * (1 + 1e-6) < proposal < high * (1 - 1e-6)
         beta = float(proposal)
     return beta, False

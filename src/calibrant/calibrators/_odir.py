@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.calibrators._multinomial import (
-    DENSE,
+    GRADIENT_TOLERANCE,
     WARM_TOLERANCE,
     Affine,
     Diagonal,
@@ -64,30 +63,23 @@ def fit_affine(
     k = x.shape[1]
     penalty = penalty_matrix(k, lam, mu, convention, float(weights.sum()) ** -2)
     problem = Affine(x, codes, weights, penalty, identity_start(k))
-    with one_blas_thread() if penalty.size <= DENSE else nullcontext():
+    with one_blas_thread():  # rows are the parallel work
         if warm is None:
-            theta, _, converged = minimize(problem, _diagonal_start(x, codes, weights))
+            theta, _, converged = minimize(problem, fit_diagonal(x, codes, weights, ROUGH)[0])
         else:
             theta, _, converged = minimize(problem, warm, WARM_TOLERANCE)
     return theta, converged, problem.q
 
 
-def fit_diagonal(x: Floats, codes: Ints, weights: Floats) -> tuple[Floats, bool, Floats]:
-    """Fit [W | b] in the limit λ → ∞: W diagonal; returns as `fit_affine`."""
+def fit_diagonal(
+    x: Floats, codes: Ints, weights: Floats, tolerance: float = GRADIENT_TOLERANCE
+) -> tuple[Floats, bool, Floats]:
+    """Fit [W | b] in the limit λ → ∞: W diagonal, a start close to the full matrix; returns as `fit_affine`."""
     k = x.shape[1]
     start = np.stack([np.ones(k), np.zeros(k)])
     problem = Diagonal(x, codes, weights, np.full((2, k), float(weights.sum()) ** -2), start)
-    theta, _, converged = minimize(problem, start)
+    theta, _, converged = minimize(problem, start, tolerance)
     return np.concatenate([np.diag(theta[0]), theta[1][:, None]], axis=1), converged, problem.q
-
-
-def _diagonal_start(x: Floats, codes: Ints, weights: Floats) -> Floats:
-    """Vector scaling, cheap and close, as the start of the full matrix."""
-    k = x.shape[1]
-    start = np.stack([np.ones(k), np.zeros(k)])
-    problem = Diagonal(x, codes, weights, np.full((2, k), float(weights.sum()) ** -2), start)
-    theta, _, _ = minimize(problem, start, ROUGH)
-    return np.concatenate([np.diag(theta[0]), theta[1][:, None]], axis=1)
 
 
 @dataclass
@@ -109,7 +101,7 @@ class _Fold:
 
     def loss(self, lam: float, mu: float) -> float:
         if self.start is None:
-            self.start = _diagonal_start(self.x, self.codes, self.weights)
+            self.start = fit_diagonal(self.x, self.codes, self.weights, ROUGH)[0]
         self.problem.penalty = penalty_matrix(self.x.shape[1], lam, mu, "sum", self.ridge)
         theta, _, _ = minimize(self.problem, self.start, ROUGH)
         self.start = theta

@@ -67,12 +67,6 @@ class Scores:
             p = np.clip(p, 0.0, 1.0)
         return p if self.view in ("proba", "raw", "rank") else np.log(self._lift(p))
 
-    def single_block(self, rows: slice) -> Array:
-        """Return some rows as logits in float32, where a few correct digits are enough."""
-        if self.space == "logit":
-            return self.matrix[rows].astype(np.float32, copy=False)
-        return self.block(rows).astype(np.float32)
-
     def values(self) -> Floats:
         """All rows in the view of the method, float64 (for methods of moderate size)."""
         return self.block(slice(0, self.n))
@@ -147,7 +141,7 @@ def _check_logits(matrix: Array, caller: str, largest: float) -> None:
     most = min(largest, float(np.finfo(matrix.dtype).max))
 
     def clean(rows: slice) -> bool:
-        return bool((np.abs(matrix[rows]) <= most).all())
+        return bool(-most <= matrix[rows].min() and matrix[rows].max() <= most)  # nan is neither
 
     for rows, ok in zip(chunks := row_chunks(len(matrix), matrix.shape[1] * 8), map_chunks(clean, chunks), strict=True):
         if not ok:

@@ -18,10 +18,10 @@ from calibrant.calibrators._increasing import (
     Penalty,
     common_slope,
     minimize,
-    pass_blocks,
     place_knots,
 )
 from calibrant.calibrators._multinomial import one_blas_thread
+from calibrant.calibrators._newton import blocks
 from calibrant.calibrators._scores import Scores, View
 from calibrant.core.links import scaled_exp, softmax
 from calibrant.core.options import check_count
@@ -45,7 +45,7 @@ class Likelihood:
         self, scores: Scores, codes: Ints, weights: Floats, features: Callable[[Floats], Floats], n_features: int
     ) -> None:
         self.scores, self.codes, self.weights, self.features = scores, codes, weights, features
-        self.blocks = pass_blocks(scores, BLOCK_VALUES)
+        self.blocks = blocks(scores, BLOCK_VALUES)
         self.kept: list[Floats] | None = None
         if scores.n * scores.n_classes * n_features <= KEPT_VALUES:
             self.kept = [features(scores.block(rows)) for rows in self.blocks]
@@ -58,7 +58,7 @@ class Likelihood:
             phi = self.kept[number] if self.kept is not None else self.features(self.scores.block(rows))
             return self._block(phi, self.codes[rows], self.weights[rows], parameters)
 
-        return CurveSums.total(list(map_chunks(visit, range(len(self.blocks)))))
+        return CurveSums(*map(sum, zip(*map_chunks(visit, range(len(self.blocks))), strict=True)))
 
     @staticmethod
     def _block(phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> CurveSums:
@@ -237,7 +237,7 @@ class GaussianProcessCalibration(Calibrator):
             carried = np.einsum("nkm,nkm->nk", phi[..., :-1], phi[..., :-1])
             return float((weights[rows] @ (q * (1 - q) * np.maximum(1 - carried, 0.0))).sum())
 
-        return sum(map_chunks(visit, pass_blocks(scores, BLOCK_VALUES)))
+        return sum(map_chunks(visit, blocks(scores, BLOCK_VALUES)))
 
     def _predict(self, x: Floats) -> Floats:
         if self.variance_ == 0:

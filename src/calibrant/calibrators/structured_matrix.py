@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from calibrant.calibrators._multinomial import Affine, Diagonal, minimize, one_b
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.order_preserving import describe_increasing, near_fit
 from calibrant.core.links import log_softmax, scaled_exp
+from calibrant.core.parallel import map_chunks
 from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning, input_error
 
@@ -154,15 +155,6 @@ class StructuredMatrixScaling(Calibrator):
         return graph.softmax(graph.matmul(base, self.weight_.T) + self.bias_)
 
 
-class Shrunk(Affine):
-    """The same problem where the ridge outweighs the curvature: its diagonal is the preconditioner to take."""
-
-    def _preconditioner(self) -> Any:
-        curve = self.q * (1 - self.q) * self.share[:, None]
-        diagonal = curve.T @ (self.wide * self.wide) + 2 * self.penalty
-        return lambda r: r / diagonal
-
-
 def fit_structured(
     x: Floats,
     codes: Ints,
@@ -181,7 +173,7 @@ def fit_structured(
         precisions = warm.precisions_
     if full:
         center = np.concatenate([np.eye(k), mean[:, None]], axis=1)
-        problem: Affine | Diagonal = Shrunk(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
+        problem: Affine | Diagonal = Affine(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
     else:
         center = np.stack([np.ones(k), mean])
         problem = Diagonal(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
@@ -193,7 +185,7 @@ def fit_structured(
         )
     if penalty is None:
         for _ in range(MAX_ROUNDS if warm is None else NEAR_ROUNDS):
-            theta = _newton_step(problem, theta)
+            theta = minimize(problem, theta, tolerance=0.0, steps=1)[0]  # enough for the next precisions
             new = _evidence_step(problem, theta - center, precisions, rule, total)
             change = float(np.abs(np.log(new / precisions)).max())
             precisions = new
@@ -220,20 +212,6 @@ def _spread(precisions: Floats, k: int, full: bool) -> Floats:
     out[np.arange(k), np.arange(k)] = precisions[DIAGONAL]
     out[:, k] = precisions[BIAS]
     return out
-
-
-def _newton_step(problem: Affine | Diagonal, theta: Floats) -> Floats:
-    """One step with backtracking, accurate enough for the next precisions."""
-    value, gradient = problem.evaluate(theta)
-    direction = problem.direction(gradient, 0.1)
-    slope, step = float((gradient * direction).sum()), 1.0
-    while step > 1e-6:
-        trial = theta + step * direction
-        if problem.evaluate(trial)[0] <= value + 1e-4 * step * slope + 1e-14 * abs(value):
-            return trial
-        step /= 2
-    problem.evaluate(theta)
-    return theta
 
 
 def _evidence_step(problem: Affine | Diagonal, off: Floats, precisions: Floats, rule: Floats, total: float) -> Floats:
@@ -272,13 +250,19 @@ def _exact_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
 
 def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
     """The same with the Hessian of W taken as Σ(diag q − qqᵀ) ⊗ weighted second moments of x."""
-    q, x, share = problem.q, problem.x, problem.share
-    weighted = q * share[:, None]
-    bias = np.diag(weighted.sum(axis=0)) - weighted.T @ q
-    doubt = share * (1 - np.einsum("ij,ij->i", q, q))
-    moments = (x * doubt[:, None]).T @ x / max(float(doubt.sum()), 1e-300)
-    scaled = q * x
-    scales = np.diag(np.einsum("ij,ij->j", scaled, x * share[:, None])) - (scaled * share[:, None]).T @ scaled
+
+    def visit(rows: slice) -> Floats:
+        q, x, share = problem.q[rows], problem.x[rows], problem.share[rows]
+        doubt = share * (1 - np.einsum("ij,ij->i", q, q))
+        weighted = q * np.sqrt(share)[:, None]
+        scaled, spread = weighted * x, x * np.sqrt(np.maximum(doubt, 0.0))[:, None]
+        bend = [m.T @ m for m in (weighted, scaled, spread)]  # symmetric products: half the work
+        bend[0] = np.diag(share @ q) - bend[0]
+        bend[1] = np.diag(np.einsum("ij,ij->j", q * x, x * share[:, None])) - bend[1]
+        return np.stack([*bend, np.full_like(bend[0], doubt.sum())])
+
+    bias, scales, moments, doubt = np.sum(list(map_chunks(visit, problem.chunks)), axis=0)
+    moments /= max(float(doubt[0, 0]), 1e-300)
     eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
     product = np.outer(eigen[0], eigen[2])
     return np.array(

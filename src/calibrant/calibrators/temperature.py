@@ -18,7 +18,7 @@ from calibrant.core.programs import Graph, Node
 from calibrant.errors import ConvergenceWarning
 
 #: Scores further apart than this are scaled before the fit.
-LARGEST = 1e100
+LARGEST = 1e30
 #: Bound of β below which scores are so large that β = 1 says nothing: they differ by ten thousand and more.
 TOO_SHARP = 1e2
 
@@ -29,7 +29,6 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     Shared by every method that starts from temperature scaling. `scores` come in a logit or log view.
     """
     total = float(weights.sum())
-    kernel = _newton.nll_sums if loss == "nll" else _newton.brier_sums
     width, separable = _newton.spread(scores, codes)
     if width == 0:
         warnings.warn(
@@ -38,7 +37,7 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             stacklevel=4,
         )
         return 1.0
-    if width > LARGEST:  # squares of such scores overflow
+    if width > LARGEST:  # powers of such scores overflow
         small = replace(scores, matrix=scores.matrix / width)
         return width * fit_temperature(small, codes, weights, loss)
     smooth = 0.0
@@ -51,23 +50,15 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             stacklevel=4,
         )
     low, high = 1e-3 / width, 1e6 / width
-    float32 = scores.matrix.dtype == np.float32
-    fused = _newton.fused_kernel(scores) if loss == "nll" else None
-    own = bool(fused) and float32 and scores.space == "logit"  # the compiled pass widens values one by one
-    sums = partial(_newton.total_sums, fused or kernel, single=own)
-    whole = partial(sums, scores, codes, weights, smooth)
-    single = loss == "nll" and not fused and width < _newton.SINGLE_WIDTH  # a few digits are enough for a start
-    if scores.n > 2 * _newton.SAMPLE:
-        some = slice(None, None, scores.n // _newton.SAMPLE)
-        sample = partial(sums, scores.rows(some), codes[some], weights[some], smooth, single=single or own)
-        start = _newton.solve(sample, _first_guess(sample, loss, low, high), low, high, _newton.SAMPLE_TOLERANCE)[0]
-        start = min(max(start, 1e2 * low), 1e-2 * high)
-    else:
-        start = _first_guess(whole, loss, low, high)
-    if single and scores.matrix.size > _newton.SINGLE_SCORES:
-        start = _newton.solve(partial(whole, single=True), start, low, high, _newton.SINGLE_TOLERANCE)[0]
-        start = min(max(start, 1e2 * low), 1e-2 * high)
-    beta, inside = _newton.solve(whole, start, low, high)
+    start = None
+    for some in _newton.samples(scores.n):
+        sums = partial(_newton.total_sums, scores.rows(some), codes[some], weights[some], smooth, loss=loss)
+        if start is None:
+            start = _first_guess(sums, loss, low, high)
+        if some.step:
+            start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
+            start = min(max(start, 1e2 * low), 1e-2 * high)
+    beta, inside = _newton.solve(sums, start, low, high)
     if not inside:
         warnings.warn(
             "temperature: the scores say nothing about the labels, so the best T is infinite; "
@@ -117,10 +108,11 @@ class TemperatureScaling(Calibrator):
     Notes
     -----
     T is found as β = 1/T: the negative log-likelihood Σ log Σ_k exp(βz_k) − βz_y is convex in β, with
-    slope E_q[z] − z_y and curvature Var_q[z], q = softmax(βz). Safeguarded Newton until a float64 step
-    moves β by less than 1e-7 of itself (what is left is of the order of its square), one fused pass
-    over the matrix per step, in cache-sized blocks on all cores; a strided sample above 4,096 rows, and
-    passes in single precision above 16,384 scores, give the start. The squared error need not be convex in β;
+    slope E_q[z] − z_y and curvature Var_q[z], q = softmax(βz); further derivatives are cumulants of z
+    under q. A pass over the matrix takes eight of them, and the next β is the root of their Taylor
+    polynomial, kept inside a bracket, until its last term moves β by less than 1e-8 of itself (what is
+    left is smaller still). Strided samples of the rows give the start, so that one pass or two are
+    enough, in cache-sized blocks on all cores. The squared error need not be convex in β;
     a coarse grid finds its valley first. If every row is right (T → 0) the labels are smoothed by one
     row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
     bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices

@@ -272,7 +272,7 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, norm
         if isinstance(calibrator, VectorScaling):
             _newton_vector(calibrator, reduce, k)
         else:
-            _newton_temperature(calibrator, _batch_sums(reduce, columns.space))
+            _newton_temperature(calibrator, _batch_sums(reduce, columns.space), newton.STEP_TOLERANCE)
     _finish(calibrator, k, columns.classes or columns.names, share)
     return calibrator
 
@@ -309,9 +309,9 @@ def _batch_sums(reduce: Any, space: Space) -> Callable[[float], newton.Sums]:
     def sums(beta: float) -> newton.Sums:
         def part(z: Floats, codes: Any, weights: Floats) -> Floats:
             one = newton.nll_sums(_log(z, space), codes, weights, 0.0, beta)
-            return np.array([one.loss, one.slope, one.curve])
+            return np.array([one.loss, one.slope, one.curve, *one.more])
 
-        return newton.Sums(*reduce(part, 3).tolist())
+        return newton.Sums.of(reduce(part, 1 + newton.ORDER))
 
     return sums
 
@@ -349,11 +349,13 @@ def _expression_sums(prepared: FrameRows, columns: Columns, share: float) -> Cal
     return sums
 
 
-def _newton_temperature(calibrator: TemperatureScaling, sums: Callable[[float], newton.Sums]) -> None:
+def _newton_temperature(
+    calibrator: TemperatureScaling, sums: Callable[[float], newton.Sums], tolerance: float = _PASS_TOLERANCE
+) -> None:
     if calibrator.loss != "nll":
         raise input_error("loss", "fit_frame", "be 'nll': it is convex", repr(calibrator.loss), "fit brier on a sample")
     start = 1.0 / getattr(calibrator, "temperature_", 1.0)  # of a sample, where there was one
-    beta, inside = newton.solve(sums, start, _LOW, _HIGH, _PASS_TOLERANCE)
+    beta, inside = newton.solve(sums, start, _LOW, _HIGH, tolerance)
     if not inside:
         warnings.warn(
             f"temperature: the best T lies outside [{_LOW:g}, {_HIGH:g}]; T = {1 / beta:.3g} is used. Check that "
