@@ -18,8 +18,9 @@ import calibrant
 from calibrant.core.moments import wilson
 from calibrant.core.tables import Pairs, value_table
 from calibrant.reporting import words
+from calibrant.reporting.content import _note
 from calibrant.reporting.decisions import auc, decisions, thousand
-from calibrant.reporting.diagram import finding
+from calibrant.reporting.diagram import Layer, finding
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.funnel import funnel
 from calibrant.reporting.gaps import class_sums
@@ -397,3 +398,16 @@ def test_a_slope_that_cannot_be_known_is_a_dash(kind: str):
 def test_more_classes_and_pairs_have_no_slope():
     y, p = rows(300)
     assert calibrant.report(y, p, n_resamples=20, rng=0).summary["page"]["risk"] is None
+
+
+def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
+    inside = [Group(i / 10, (i + 1) / 10, 500.0, i / 10 + 0.05, i / 10 + 0.05, 0.0, 1.0, 0.0, 1.0) for i in range(2)]
+    far = [
+        Group(0.2, 0.8, 97.0, 0.28, 0.08, 0.04, 0.15, 0.2, 0.37),
+        Group(0.8, 1.0, 40.0, 0.9, 0.5, 0.3, 0.7, 0.8, 1.0),
+    ]
+    note = _note(Layer("after", None, [*inside, *far]), Language("fraud"), many=True, found=False)
+    assert note["title"] == "After repair: some groups off"
+    assert note["watch"] == " Risks of 80% to 100% stay overstated (predicted 90%, happens 50%)."
+    quiet = _note(Layer("after", None, [*inside * 9, far[0]]), Language("fraud"), many=True, found=False)
+    assert (quiet["title"], quiet["watch"]) == ("After repair: mostly within chance", "")
