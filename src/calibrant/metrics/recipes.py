@@ -304,7 +304,10 @@ def calibration_error(
     check_flag(root, "root", "calibration_error")
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
     named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
-    return recipe.once(check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, **named))
+    wanted = recipe.wanted_bins
+    return recipe.once(
+        check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, wanted=wanted, **named)
+    )
 
 
 __all__ = [

@@ -13,6 +13,7 @@ from calibrant._typing import Floats
 from calibrant.core import fast
 from calibrant.core.cells import merge
 from calibrant.core.inputs import Forecast, check_names
+from calibrant.core.one_pass import class_visit
 from calibrant.core.parallel import map_chunks
 from calibrant.core.tables import Bins, Pairs, Table, mass_bins, width_index
 from calibrant.errors import input_error
@@ -46,6 +47,10 @@ class ClassK(View):
                 "count classes from 0",
             )
         return Pairs(forecast.column(self.k), forecast.codes == self.k, forecast.weights)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk over a column."""
+        return "column" if self.k == 1 and np.ndim(forecast.matrix) == 1 else None
 
     def label(self, names: Sequence[Any]) -> str:
         """Return words for an axis."""
@@ -135,12 +140,17 @@ class Classwise(View):
 
         return Bins.stack(list(map_chunks(visit, range(0, forecast.n_classes, _COLUMN_BLOCK))))
 
-    def width_bins(self, forecast: Forecast, m: int) -> Bins:
-        """Collect all classes in one walk over the matrix."""
-        found: Bins = forecast.keep(("classwise", self.threshold, m), lambda: self._width_bins(forecast, m))
-        return found
+    @property
+    def binned_as(self) -> View:
+        """The view whose equal-width bins this one reads: joined in any way."""
+        return Classwise(threshold=self.threshold)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk over a matrix without threshold."""
+        return "classes" if self.threshold is None and np.ndim(forecast.matrix) == 2 else None
 
     def _width_bins(self, forecast: Forecast, m: int) -> Bins:
+        """Collect all classes in one walk over the matrix."""
         k = forecast.n_classes
         offsets = (np.arange(k) * m).astype(np.int64)
 
@@ -166,15 +176,14 @@ class Classwise(View):
             return np.stack([w, ws, np.bincount(hit_cell, hit_weight, k * m)]).astype(np.float64)
 
         plain = self.threshold is None and forecast.weights is None
-        kernel = fast.kernel("class_pass", forecast.n * k) if plain else None
+        quick = class_visit(k, math.inf, m, fast.kernel("class_pass", forecast.n * k)) if plain else None
 
-        def compiled(rows: slice) -> Floats:
-            block, out = np.ascontiguousarray(forecast.block(rows)), np.zeros((3, k * m))
-            kernel(block, np.ascontiguousarray(forecast.codes[rows]), m, out)  # type: ignore[misc]  # called where there is one
-            return out
+        def at_once(rows: slice) -> Floats:
+            block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
+            return quick(block, codes)[2]  # type: ignore[misc]  # called where there is one
 
         total = np.zeros((3, k * m))
-        for part in map_chunks(visit if kernel is None else compiled, forecast.chunks()):
+        for part in map_chunks(visit if quick is None else at_once, forecast.chunks()):
             total += part
         w, ws, wt = total.reshape(3, k, m)
         return Bins(w, ws, wt)
@@ -234,6 +243,15 @@ class Pooled(View):
         weight = None if forecast.weights is None else np.repeat(forecast.weights, forecast.n_classes)
         pairs = Pairs(score, outcome.ravel(), weight)
         return pairs if self.threshold is None else pairs.take(score > self.threshold)
+
+    @property
+    def binned_as(self) -> View:
+        """The view whose equal-width bins this one reads: each class."""
+        return Classwise(threshold=self.threshold)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk of each class."""
+        return self.binned_as.walk(forecast)
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Add up the classes' bins: no n·K copy."""
