@@ -358,18 +358,22 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums
 def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
     """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
 
-    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` are those scores.
+    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` is room for some of the scores.
     """
     high, low, path = 0.0, 0.0, 0.0
-    n = len(keys)
-    start = 0
+    n, bits = len(keys), scores.view(keys.dtype)
+    start, base = 0, -len(scores)
     while start < n:
+        if start >= base + len(scores):
+            base = start
+            for i in range(min(len(bits), n - base)):
+                bits[i] = keys[base + i] >> 1
         stop = start + 1
         hits = keys[start] & 1
         while stop < n and (keys[stop] ^ keys[start]) <= 1:
             hits += keys[stop] & 1
             stop += 1
-        path += hits - np.float64(scores[start]) * (stop - start)
+        path += hits - np.float64(scores[start - base]) * (stop - start)
         high = max(high, path)
         low = min(low, path)
         start = stop
@@ -542,8 +546,8 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
     "path_pass": (
         [
-            numba.types.UniTuple(float64, 2)(_read(int32), _read(float32)),
-            numba.types.UniTuple(float64, 2)(_read(int64), _VECTOR),
+            numba.types.UniTuple(float64, 2)(_read(int32), float32[::1]),
+            numba.types.UniTuple(float64, 2)(_read(int64), float64[::1]),
         ],
         set(),
     ),

@@ -7,6 +7,7 @@ Rows that need care (a negative number, a sum that misses 1 by more than roundin
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -133,7 +134,7 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
 def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
     """Return a function that checks rows and adds up count, score and outcome of the bins of every class.
 
-    A row has fewer than `m` scores above the first bin: only those are looked at one by one.
+    An infinite `tolerance` stands for rows that have been checked. A row has fewer than `m` scores above the first bin: only those are looked at one by one.
     """
 
     def compiled(block: Array, codes: Ints) -> Found:
@@ -147,7 +148,7 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
         for rows in _pieces(len(block), block.strides[0], _PIECE):
             part = block[rows]
             clean, high = _clean(_bits(part).ravel(), part @ one, tolerance)
-            if not clean:
+            if not clean and tolerance < math.inf:
                 return clean, high, out
             highest, below = max(highest, high), part.astype(np.float64)
             above = np.flatnonzero(part.ravel() > edge)

@@ -65,7 +65,7 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
         return None
     keys, kernel = sorted_keys(pairs.score, pairs.outcome), fast.kernel("path_pass", len(pairs.score))
     if kernel is not None:
-        high, low = kernel(keys, (keys >> 1).view(dtype))
+        high, low = kernel(keys, np.empty(2048, dtype))
         return high, low
 
     def visit(rows: slice) -> tuple[float, float, float]:

@@ -180,6 +180,7 @@ class Classwise(View):
 
         def at_once(rows: slice) -> Floats:
             block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
+            block = block.astype(np.float32) if block.dtype.itemsize == 2 else block
             return quick(block, codes)[2]  # type: ignore[misc]  # called where there is one
 
         total = np.zeros((3, k * m))
