@@ -208,9 +208,7 @@ def width_pass(bits: Any, score: Any, outcome: Any, m: int, out: Any) -> float:
     return _high(peak.view(score.dtype))
 
 
-def class_pass(
-    bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge: Any, out: Any
-) -> tuple[int, float]:
+def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge: Any, out: Any) -> tuple[int, float]:
     """Check rows as `top_pass` does, and add count, score and outcome of every class to its equal-width bins.
 
     `out` has shape (3, K·m). `edge` holds the bits of the largest score of the first bin: of many classes only a few
@@ -533,10 +531,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "class_pass": (
-        [
-            _FOUND(u, v, _read(int64), float64, int64, _read(u.dtype), float64[:, ::1])
-            for u, v, _ in _ROWS
-        ],
+        [_FOUND(u, v, _read(int64), float64, int64, _read(u.dtype), float64[:, ::1]) for u, v, _ in _ROWS],
         set(),
     ),
     "cell_pass": (

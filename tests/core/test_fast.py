@@ -84,7 +84,9 @@ def test_the_kernels_are_used(monkeypatch, rows):
     VectorScaling().fit(p[:900], y[:900])
     IsotonicMulticlass().fit(*wide_rows())
     assert {"search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(asked)
-    assert {"top_pass", "top_bins_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
+    assert {"top_pass", "top_bins_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(
+        asked
+    )
     assert all(real(name) is not None for name in asked)
 
 
@@ -141,7 +143,8 @@ def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, 
     for view in (TopLabel(), Classwise()):
         walked = check_forecast(y, p, caller="test", wanted=(view, 15))
         assert ("bins", view, 15) in walked._kept
-        assert walked._clip and careful._clip
+        assert walked._clip
+        assert careful._clip
         direct = view.numbered(careful)
         parts = Bins.stack([width_bins(pairs, 15) for _, pairs in direct])
         found = view.width_bins(walked, 15)

@@ -57,7 +57,8 @@ class Growth:
 
     def to_markdown(self) -> str:
         """Return the page ``docs/tables/growth.md``."""
-        about = f"Made by `calibrant bench --growth` on {self.date}. Flat is linear; best of three runs, of fewer where one takes seconds."
+        about = f"Made by `calibrant bench --growth` on {self.date}. Flat is linear; best of three runs, of fewer where "
+        about += "one takes seconds."
         return "\n".join(["# Growth", "", about, "", "![Time per number](growth.svg)", "", *markdown(self._rows()), ""])
 
     def draw(self, path: Path) -> None:

@@ -12,8 +12,8 @@ from calibrant.core import fast, one_pass, refusals
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
-from calibrant.core.one_pass import in_range
 from calibrant.core.links import log_sum_exp, sigmoid
+from calibrant.core.one_pass import in_range
 from calibrant.core.options import check_count
 from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
 from calibrant.core.refusals import first_true
@@ -161,7 +161,7 @@ def check_classes(classes: ArrayLike | None, n_classes: int, caller: str) -> tup
 def check_labels(
     y_true: ArrayLike, n: int | None, n_classes: int, classes: tuple[Any, ...] | None, caller: str, later: bool = False
 ) -> Ints:
-    """Return class codes 0 … K−1, from indices or (with `classes`) from any labels; `later`: their range is not checked."""
+    """Return class codes 0 … K−1, from indices or (with `classes`) any labels; `later`: the range is not checked."""
     array = to_array(y_true, "y_true", caller)
     if array.ndim != 1:
         hint = "turn one-hot rows into indices with argmax(axis=1)" if array.ndim == 2 else "flatten it yourself"

@@ -15,7 +15,7 @@ from calibrant.core.cells import merge
 from calibrant.core.inputs import Forecast, check_names
 from calibrant.core.one_pass import class_visit
 from calibrant.core.parallel import map_chunks
-from calibrant.core.tables import Bins, Pairs, Table, mass_bins, width_index
+from calibrant.core.tables import Bins, Pairs, Table, mass_bins
 from calibrant.errors import input_error
 from calibrant.views.view import PairSource, T, View
 
@@ -150,44 +150,17 @@ class Classwise(View):
         return "classes" if self.threshold is None and np.ndim(forecast.matrix) == 2 else None
 
     def _width_bins(self, forecast: Forecast, m: int) -> Bins:
-        """Collect all classes in one walk over the matrix."""
+        """Collect all classes in one walk over the matrix, class by class where weights or a threshold count."""
+        if self.threshold is not None or forecast.weights is not None:
+            return super()._width_bins(forecast, m)
         k = forecast.n_classes
-        offsets = (np.arange(k) * m).astype(np.int64)
-
-        def visit(rows: slice) -> Floats:
-            block = forecast.block(rows)
-            cell = width_index(block, m)
-            cell += offsets
-            codes = forecast.codes[rows]
-            weight = None if forecast.weights is None else forecast.weights[rows]
-            hit_cell = cell[np.arange(len(block)), codes]
-            hit_kept = None
-            flat, values = cell.ravel(), block.ravel()
-            spread = None if weight is None else np.repeat(weight, k)
-            if self.threshold is not None:
-                kept = values > self.threshold
-                hit_kept = block[np.arange(len(block)), codes] > self.threshold
-                flat, values = flat[kept], values[kept]
-                spread = None if spread is None else spread[kept]
-                hit_cell = hit_cell[hit_kept]
-            hit_weight = None if weight is None else (weight if hit_kept is None else weight[hit_kept])
-            w = np.bincount(flat, spread, k * m)
-            ws = np.bincount(flat, values if spread is None else values * spread, k * m)
-            return np.stack([w, ws, np.bincount(hit_cell, hit_weight, k * m)]).astype(np.float64)
-
-        plain = self.threshold is None and forecast.weights is None
-        quick = class_visit(k, math.inf, m, fast.kernel("class_pass", forecast.n * k)) if plain else None
+        visit = class_visit(k, math.inf, m, fast.kernel("class_pass", forecast.n * k))
 
         def at_once(rows: slice) -> Floats:
             block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
-            block = block.astype(np.float32) if block.dtype.itemsize == 2 else block
-            return quick(block, codes)[2]  # type: ignore[misc]  # called where there is one
+            return visit(block.astype(np.float32) if block.dtype.itemsize == 2 else block, codes)[2]
 
-        total = np.zeros((3, k * m))
-        for part in map_chunks(visit if quick is None else at_once, forecast.chunks()):
-            total += part
-        w, ws, wt = total.reshape(3, k, m)
-        return Bins(w, ws, wt)
+        return Bins(*sum(map_chunks(at_once, forecast.chunks()), np.zeros((3, k * m))).reshape(3, k, m))
 
     def join(self, powers: Floats, norm: float = 1.0) -> Floats:
         """Mean, sum or maximum over classes; (Σ_k e_k^p)^(1/p) tends to the maximum, and so does the mean's root."""

@@ -164,7 +164,7 @@ class View:
         return self
 
     def walk(self, forecast: Forecast) -> str | None:  # noqa: ARG002 -- some views have one
-        """Return which walk over the rows checks them and fills equal-width bins at once (`calibrant.core.one_pass`)."""
+        """Return which walk checks rows and fills equal-width bins at once (`calibrant.core.one_pass`), if any."""
         return None
 
     def mass_bins(self, forecast: Forecast, m: int) -> Bins:
