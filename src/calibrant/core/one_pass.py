@@ -134,7 +134,8 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
 def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
     """Return a function that checks rows and adds up count, score and outcome of the bins of every class.
 
-    An infinite `tolerance` stands for rows that have been checked. A row has fewer than `m` scores above the first bin: only those are looked at one by one.
+    An infinite `tolerance` stands for rows that have been checked. A row has fewer than `m` scores above the first bin:
+    only those are looked at one by one.
     """
 
     def compiled(block: Array, codes: Ints) -> Found:

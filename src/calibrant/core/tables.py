@@ -229,7 +229,7 @@ def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats
 
     `keys` are sorted integers ``bits(score) << 1 | outcome`` (see `sorted_keys`) of scores of some `dtype`.
     """
-    ends = np.flatnonzero(np.append(keys[1:] ^ keys[:-1] > 1, True))
+    ends = np.flatnonzero(np.append(keys[1:] ^ keys[:-1] > 1, True)[: len(keys)])
     score = (keys[ends] >> 1).view(dtype).astype(np.float64)
     counts = np.diff(ends, prepend=-1).astype(np.float64)
     hits = np.diff(np.cumsum(keys & 1, dtype=np.int64)[ends], prepend=0).astype(np.float64)
