@@ -130,7 +130,7 @@ def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, 
     """Check and bins in one walk give the bins of the careful way, with ties, edges and rounding above 1."""
     monkeypatch.setenv("CALIBRANT_FAST", fast_or_not)
     rng = np.random.default_rng(n_classes)
-    p = rng.dirichlet(np.full(n_classes, 0.3), 9_000)
+    p = rng.dirichlet(np.full(n_classes, 0.3), 40_000)
     p[:900] = np.eye(n_classes)[rng.integers(0, n_classes, 900)] * (1 + 2e-7)
     p[900:3000] = 0.0
     for column in (1, 0):
@@ -138,7 +138,7 @@ def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, 
     p[3000:5000] = 0.0
     low = rng.integers(0, 16, 2000) / 15.0  # on the edges of the bins
     p[3000:5000, 0], p[3000:5000, 1] = low, 1.0 - low
-    p, y = p.astype(dtype), (p.cumsum(axis=1) > rng.random((9_000, 1))).argmax(axis=1)
+    p, y = p.astype(dtype), (p.cumsum(axis=1) > rng.random((40_000, 1))).argmax(axis=1)
     careful = check_forecast(y, p, caller="test")
     for view in (TopLabel(), Classwise()):
         walked = check_forecast(y, p, caller="test", wanted=(view, 15))

@@ -57,9 +57,7 @@ class Growth:
 
     def to_markdown(self) -> str:
         """Return the page ``docs/tables/growth.md``."""
-        about = (
-            f"Made by `calibrant bench --growth` on {self.date}. Flat is linear; best of three runs, fewer where "
-        )
+        about = f"Made by `calibrant bench --growth` on {self.date}. Flat is linear; best of three runs, fewer where "
         about += "one takes seconds."
         return "\n".join(["# Growth", "", about, "", "![Time per number](growth.svg)", "", *markdown(self._rows()), ""])
 

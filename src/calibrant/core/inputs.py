@@ -13,9 +13,8 @@ from calibrant.core.clusters import cluster_numbers
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
 from calibrant.core.links import log_sum_exp, sigmoid
-from calibrant.core.one_pass import in_range
 from calibrant.core.options import check_count
-from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
+from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES, map_chunks, row_chunks
 from calibrant.core.refusals import first_true
 from calibrant.core.row_evidence import digest
 from calibrant.core.weights import safe_weights
@@ -181,7 +180,7 @@ def check_labels(
         array = as_float
     elif array.dtype.kind not in "iub":
         raise refusals.bad_label(array, n_classes, caller)
-    if not later and not all(map_chunks(lambda rows: in_range(array[rows], n_classes), row_chunks(len(array), 8))):
+    if not later and len(array) and (array.min() < 0 or array.max() >= n_classes):
         raise refusals.bad_label(array, n_classes, caller)
     return array.astype(np.int64, copy=False)
 
@@ -415,7 +414,8 @@ def check_forecast(
 ) -> Forecast:
     """Check truth, forecast and weights together and return one `Forecast`; `pairs`: as `check_pairs` does.
 
-    `wanted` are the view and the number of its equal-width bins that will be asked for, filled in the same walk.
+    `wanted` are the view and the number of its equal-width bins that will be asked for, filled in the same walk where
+    there are many numbers.
     """
     if check_flag(pairs, "pairs", caller):
         return check_pairs(y_true, y_proba, caller=caller, sample_weight=sample_weight)
@@ -427,6 +427,7 @@ def check_forecast(
     if classes is None and hasattr(type(y_proba), "columns" if hasattr(type(y_proba), "columns") else "column_names"):
         classes, y_true = named_columns(y_proba, to_array(y_true, "y_true", caller))
     names = check_classes(classes, n_classes, caller)
+    wanted = wanted if matrix.size > CHUNK_SCORES else None
     codes = check_labels(y_true, len(matrix), n_classes, names, caller, wanted is not None)
     forecast = Forecast(
         codes, matrix, check_weights(sample_weight, len(codes), caller), names, n_classes, space, caller
@@ -434,7 +435,8 @@ def check_forecast(
     if normalize and matrix.ndim == 2:
         forecast._scale = np.empty(len(matrix))
     if wanted is None or not forecast._fill(*wanted):
-        check_labels(codes, None, n_classes, None, caller)
+        if wanted is not None:
+            check_labels(y_true, len(matrix), n_classes, names, caller)  # says what is wrong with them
         forecast._pass()
     return forecast
 

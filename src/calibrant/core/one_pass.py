@@ -6,18 +6,17 @@ Rows that need care (a negative number, a sum that misses 1 by more than roundin
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 
 import numpy as np
 
-from calibrant._typing import Array, Floats, Ints
+from calibrant._typing import Array, Ints
 from calibrant.core import fast
+from calibrant.core.cells import Found, Visit, bits_of, class_visit, clean_rows, pieces
 from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
-from calibrant.core.tables import SLACK, Bins, count_width, folded, lanes_of, width_index
+from calibrant.core.tables import Bins, count_width, folded, lanes_of
 
-__all__ = ["class_visit", "first_edge", "in_range", "walk"]
+__all__ = ["walk"]
 
 #: Bytes of a matrix that a thread takes at once, and those NumPy looks at together.
 _TASK, _PIECE = 4 * CHUNK_BYTES, CHUNK_BYTES // 4
@@ -25,8 +24,6 @@ _TASK, _PIECE = 4 * CHUNK_BYTES, CHUNK_BYTES // 4
 _NARROW = 32
 #: Entries above this are alone at the top of their row.
 _TIED = 0.51
-#: What a visit returns: whether the rows are clean, their highest score, sums of bins.
-Found = tuple[bool, float, Floats]
 
 
 def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tuple[Bins, bool] | None:
@@ -42,9 +39,9 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
     visit = _VISITS[kind](k, tolerance, m, kernel)
 
     def look(rows: slice) -> Found:
-        return visit(matrix[rows], codes[rows]) if in_range(codes[rows], k) else (False, 0.0, np.zeros(()))
+        return visit(matrix[rows], codes[rows]) if _in_range(codes[rows], k) else (False, 0.0, np.zeros(()))
 
-    found = list(map_chunks(look, _pieces(n, row_bytes, _TASK)))
+    found = list(map_chunks(look, pieces(n, row_bytes, _TASK)))
     if not all(clean for clean, _, _ in found):
         return None
     total = sum((sums for _, _, sums in found[1:]), found[0][2])
@@ -52,31 +49,10 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
     return bins, any(high > 1 for _, high, _ in found)
 
 
-def in_range(codes: Array, n_classes: int) -> bool:
+def _in_range(codes: Array, n_classes: int) -> bool:
     """Whether codes are all below a number and not negative: as bits, a negative one is larger than all."""
-    if codes.dtype.kind in "fb":
-        return bool(codes.min() >= 0 and codes.max() < n_classes)
-    bits = _bits(codes)
+    bits = bits_of(codes)
     return bool(np.bitwise_or.reduce(bits) < n_classes or bits.max() < n_classes)  # the first is faster
-
-
-def _pieces(n: int, row_bytes: int, size: int) -> list[slice]:
-    step = max(16, size // row_bytes)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-Visit = Callable[[Array, Ints], Found]
-
-
-def _bits(block: Array) -> Array:
-    return block.view(np.dtype(f"u{block.dtype.itemsize}"))
-
-
-def _clean(bits: Array, sums: Array, tolerance: float) -> tuple[bool, float]:
-    """Whether largest bits of rows are those of probabilities and sums near 1, and the highest score."""
-    high = float(bits.max(keepdims=True).view(sums.dtype)[0])
-    near = bool((np.abs(sums - 1) <= 0.5 * tolerance).all())
-    return near and not np.signbit(high) and high <= 1 + tolerance, high
 
 
 def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
@@ -84,19 +60,19 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
 
     def compiled(block: Array, codes: Ints) -> Found:
         out = np.zeros((2, size))
-        bad, high = kernel(_bits(block), block, codes, 0.5 * tolerance, m, out)  # type: ignore[misc]  # if there is one
+        bad, high = kernel(bits_of(block), block, codes, 0.5 * tolerance, m, out)  # type: ignore[misc]  # if there is one
         return not bad and high <= 1 + tolerance, high, out
 
     def plain(block: Array, codes: Ints) -> Found:
-        bits, one = _bits(block), np.ones(k, block.dtype)
+        bits, one = bits_of(block), np.ones(k, block.dtype)
         best, sums, out = np.empty(len(block), bits.dtype), np.empty(len(block), block.dtype), np.zeros((2, size))
-        for rows in _pieces(len(block), block.strides[0], _PIECE):
+        for rows in pieces(len(block), block.strides[0], _PIECE):
             if k < _NARROW:
                 np.ascontiguousarray(bits[rows].T).max(axis=0, out=best[rows])
             else:
                 bits[rows].max(axis=1, out=best[rows])
             np.dot(block[rows], one, out=sums[rows])
-        clean, high = _clean(best, sums, tolerance)
+        clean, high = clean_rows(best, sums, tolerance)
         if not clean:
             return clean, high, out
         score = np.minimum(best.view(block.dtype), 1)
@@ -115,12 +91,12 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
 
     def compiled(score: Array, codes: Ints) -> Found:
         out = np.zeros((2, size))
-        high = kernel(_bits(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
+        high = kernel(bits_of(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
         return high <= 1 + tolerance, high, out
 
     def plain(score: Array, codes: Ints) -> Found:
         out, highest = np.zeros((2, size)), 0.0
-        for rows in _pieces(len(score), 16, _PIECE):
+        for rows in pieces(len(score), 16, _PIECE):
             low, high = float(score[rows].min()), float(score[rows].max())
             if not (low >= 0 and high <= 1 + tolerance):  # nan fails too
                 return False, high, out
@@ -129,65 +105,6 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
         return True, highest, out
 
     return plain if kernel is None else compiled
-
-
-def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
-    """Return a function that checks rows and adds up count, score and outcome of the bins of every class.
-
-    An infinite `tolerance` stands for rows that have been checked. A row has fewer than `m` scores above the first bin:
-    only those are looked at one by one.
-    """
-
-    def compiled(block: Array, codes: Ints) -> Found:
-        out, edge = np.zeros((3, k * m)), _bits(np.array([first_edge(m, block.dtype.name)], block.dtype))
-        bad, high = kernel(_bits(block), block, codes, 0.5 * tolerance, m, edge, out)  # type: ignore[misc]  # as above
-        return not bad and high <= 1 + tolerance, high, out
-
-    def plain(block: Array, codes: Ints) -> Found:
-        flat, one, edge = block.ravel(), np.ones(k, block.dtype), block.dtype.type(first_edge(m, block.dtype.name))
-        out, highest, slots, scores = np.zeros((3, k, m)), 0.0, [], []
-        for rows in _pieces(len(block), block.strides[0], _PIECE):
-            part = block[rows]
-            clean, high = _clean(_bits(part).ravel(), part @ one, tolerance)
-            if not clean and tolerance < math.inf:
-                return clean, high, out
-            highest, below = max(highest, high), part.astype(np.float64)
-            above = np.flatnonzero(part.ravel() > edge)
-            score = np.minimum(below.ravel()[above], 1.0)
-            below.ravel()[above] = 0.0
-            out[1, :, 0] += np.ones(len(part)) @ below
-            above %= k
-            above *= m
-            above += np.ceil((score - SLACK) * m).astype(np.int64)
-            slots.append(above)
-            scores.append(score)
-        slot, score = np.concatenate(slots) - 1, np.concatenate(scores)
-        out[0, :, 1:] = np.bincount(slot, minlength=k * m).reshape(k, m)[:, 1:]
-        out[1] += np.bincount(slot, score, k * m).reshape(k, m)
-        out[0, :, 0] = len(block) - out[0].sum(axis=1)
-        truth = width_index(flat[np.arange(0, block.size, k) + codes], m) + codes * m
-        out[2] = np.bincount(truth, minlength=k * m).reshape(k, m)
-        return True, highest, out.reshape(3, -1)
-
-    return plain if kernel is None else compiled
-
-
-@functools.lru_cache(maxsize=64)
-def first_edge(m: int, dtype: str) -> float:
-    """Return the largest number of a type that falls into the first of `m` bins.
-
-    Examples
-    --------
-    >>> 0.5 < first_edge(2, "float64") < 0.5 + 1e-7  # as far above the edge as still counts as on it
-    True
-    """
-    low, high = np.array([0, 1], dtype).view(np.dtype(f"i{np.dtype(dtype).itemsize}")).tolist()
-    number = np.dtype(f"i{np.dtype(dtype).itemsize}").type
-    while high - low > 1:  # non-negative floats order like their bits
-        middle = (low + high) // 2
-        inside = width_index(np.array([number(middle)]).view(dtype), m)[0] == 0
-        low, high = (middle, high) if inside else (low, middle)
-    return float(np.array([number(low if m > 1 else high)]).view(dtype)[0])
 
 
 _VISITS = {"top": _top_visit, "column": _column_visit, "classes": class_visit}

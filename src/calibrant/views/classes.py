@@ -11,9 +11,8 @@ import numpy as np
 
 from calibrant._typing import Floats
 from calibrant.core import fast
-from calibrant.core.cells import merge
+from calibrant.core.cells import class_visit, merge
 from calibrant.core.inputs import Forecast, check_names
-from calibrant.core.one_pass import class_visit
 from calibrant.core.parallel import map_chunks
 from calibrant.core.tables import Bins, Pairs, Table, mass_bins
 from calibrant.errors import input_error
