@@ -304,6 +304,10 @@ class Forecast(ForecastAnswers):
         self._kept["bins", view, m], self._clip = found
         return True
 
+    def filled(self, view: Any, m: int) -> Any:
+        """Return the equal-width bins of a view that were filled before, or None."""
+        return self._kept.get(("bins", view, m))
+
     def _pass(self) -> None:
         """Check every value and find the top label in one walk over the matrix, on all cores."""
         matrix = np.asarray(self.matrix)

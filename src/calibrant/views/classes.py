@@ -159,7 +159,11 @@ class Classwise(View):
             block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
             return visit(block.astype(np.float32) if block.dtype.itemsize == 2 else block, codes)[2]
 
-        return Bins(*sum(map_chunks(at_once, forecast.chunks()), np.zeros((3, k * m))).reshape(3, k, m))
+        def bins() -> Bins:
+            return Bins(*sum(map_chunks(at_once, forecast.chunks()), np.zeros((3, k * m))).reshape(3, k, m))
+
+        found: Bins = forecast.keep(("bins", self.binned_as, m), bins)
+        return found
 
     def join(self, powers: Floats, norm: float = 1.0) -> Floats:
         """Mean, sum or maximum over classes; (Σ_k e_k^p)^(1/p) tends to the maximum, and so does the mean's root."""

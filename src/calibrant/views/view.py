@@ -152,8 +152,8 @@ class View:
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Collect every group into `m` equal-width bins."""
-        found: Bins = forecast.keep(("bins", self.binned_as, m), lambda: self._width_bins(forecast, m))
-        return found
+        filled = forecast.filled(self.binned_as, m)
+        return self._width_bins(forecast, m) if filled is None else filled
 
     def _width_bins(self, forecast: Forecast, m: int) -> Bins:
         return Bins.stack([width_bins(pairs, m) for pairs in self.groups(forecast)])
