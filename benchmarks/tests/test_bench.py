@@ -229,6 +229,19 @@ def test_a_loss_against_stored_ratios_fails(tmp_path) -> None:
     assert "a toy: 0.67 times the stored ratio" in done.stderr
 
 
+def test_a_loss_of_numpy_alone_fails_too(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"1": 1.0, "0": 2.0}
+    entrants = (*both("mine", lambda: Seconds(times[os.environ["CALIBRANT_FAST"]])), floor("read", fixed(2.0)))
+    monkeypatch.setattr(report_module, "list_races", lambda: {"toys": (race(*entrants),)})
+    stored, runner = tmp_path / "before.json", CliRunner()
+    assert runner.invoke(command, ["-o", str(stored)]).exit_code == 0
+    assert runner.invoke(command, ["--compare", str(stored)]).exit_code == 0
+    times["0"] = 3.0
+    done = runner.invoke(command, ["--compare", str(stored)])
+    assert done.exit_code == 3
+    assert "a toy, NumPy alone: 0.67 times the stored ratio" in done.stderr
+
+
 def test_a_busy_minute_is_no_loss(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([1.0, 3.0, 1.0, 1.0, 3.0, 3.0])
     one = race(ours("mine", lambda: Seconds(next(times))), peer("other", lambda: fixed(2.0)))
@@ -281,6 +294,7 @@ def test_growth_has_a_table_and_a_picture(tmp_path, monkeypatch: pytest.MonkeyPa
     found = run_growth(quick=True)
     assert len(found.points) == 8
     assert all(point.fast > 0 and point.plain > 0 for point in found.points)
-    assert "| 10,000 | 3 | ks |" in found.to_markdown()
+    assert "| 100 | 3 | ks |" in found.to_markdown()  # the rows that were timed
+    assert [point.shown for point in found.points[::4]] == [("rows", "classes"), ("classes",)]
     found.draw(tmp_path / "growth.svg")
     assert (tmp_path / "growth.svg").stat().st_size > 5000

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, uint64, void
+from numba import boolean, float32, float64, int32, int64, uint32, uint64, void
 
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
@@ -109,70 +109,169 @@ def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, b
     return loss
 
 
-def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, int, int]:
-    """Find the largest entry of each row and check the row in the same walk.
+@numba.njit(nogil=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]  # numba has no types
+def _survey(bits: Any, values: Any, start: int, size: int, tolerance: float, peaks: Any) -> int:
+    """Find the largest bits of each of some rows and return how many rows miss the sum 1 by more than `tolerance`.
 
-    Non-negative floats order like their bits. Returns how many rows miss the sum 1 by more than `tolerance` (nan does),
-    and the smallest and largest bits seen: below zero there is a negative number, or −0.
+    Non-negative floats order like their bits, and a negative one outranks them all; nan makes a sum that misses.
+    The last of `peaks` keeps the largest bits of all rows so far.
+    """
+    bad, highest = 0, peaks[-1]
+    for i in range(size):
+        row, value = bits[start + i], values[start + i]
+        peak, total = row[0], value[0]
+        for j in range(1, len(row)):
+            peak = max(peak, row[j])
+            total += value[j]
+        peaks[i] = peak
+        bad += not abs(np.float64(total) - 1.0) <= tolerance
+    for i in range(size):
+        highest = max(highest, peaks[i])
+    peaks[-1] = highest
+    return bad
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]  # numba has no types
+def _high(scores: Any) -> float:
+    """Return the last of some scores, or nan if it is negative or −0."""
+    return np.nan if np.signbit(scores[-1]) else np.float64(scores[-1])
+
+
+def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, float]:
+    """Find the largest entry of each row; return how many rows miss the sum 1, and the highest entry, or nan.
+
+    nan stands for a negative number, or −0: what is found is wrong then.
     """
     n, k = bits.shape
-    bad = 0
-    low, high = bits[0, 0], bits[0, 0]
-    for i in range(n):
-        peak, least = bits[i, 0], bits[i, 0]
-        total = values[i, 0]
-        for j in range(1, k):
-            peak = max(peak, bits[i, j])
-            least = min(least, bits[i, j])
-            total += values[i, j]
-        j = 0
-        while bits[i, j] != peak:
-            j += 1
-        top[i] = j
-        best[i] = values[i, j]
-        low = min(low, least)
-        high = max(high, peak)
-        if not abs(np.float64(total) - 1.0) <= tolerance:
-            bad += 1
-    return bad, np.int64(low), np.int64(high)
-
-
-def width_pass(score: Any, outcome: Any, m: int, lanes: int, counts: Any, sums: Any) -> None:
-    """Count pairs and add their scores by equal-width bin, outcome and lane (`calibrant.core.tables.index_bins`)."""
-    n, step = len(score), 2048
-    slots = np.empty(step, np.int32)
+    step = max(1, min(512, 8192 // k))
+    peaks = np.zeros(step + 1, bits.dtype)
+    scores, bad = peaks.view(values.dtype), 0
     for start in range(0, n, step):
         size = min(step, n - start)
+        bad += _survey(bits, values, start, size, tolerance, peaks)
         for i in range(size):
-            c = np.int32(np.ceil((np.float64(score[start + i]) - SLACK) * m)) - 1
-            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + outcome[start + i]
+            row, peak, j = bits[start + i], peaks[i], 0
+            while row[j] != peak:
+                j += 1
+            top[start + i] = j
+            best[start + i] = scores[i]
+    return bad, _high(scores)
+
+
+def top_bins_pass(bits: Any, values: Any, codes: Any, tolerance: float, m: int, out: Any) -> tuple[int, float]:
+    """Check rows as `top_pass` does, and add their confidences to equal-width bins by lane, bin and outcome.
+
+    `out` has shape (2, lanes·2m). Entries above 1 count as 1. Only a row whose largest entry is at most about a half
+    can have two of them.
+    """
+    n, k = bits.shape
+    step, lanes = max(1, min(512, 8192 // k)), out.shape[1] // (2 * m)
+    peaks, hit, slots = np.zeros(step + 1, bits.dtype), np.empty(step, np.int32), np.empty(step, np.int32)
+    scores, bad = peaks.view(values.dtype), 0
+    for start in range(0, n, step):
+        size = min(step, n - start)
+        bad += _survey(bits, values, start, size, tolerance, peaks)
+        for i in range(size):
+            hit[i] = bits[start + i, np.uint64(codes[start + i])] == peaks[i]
+        for i in range(size):
+            if scores[i] <= 0.51 and hit[i]:  # the first of equal entries is the predicted class
+                row, peak, earlier = bits[start + i], peaks[i], False
+                for j in range(codes[start + i]):
+                    earlier |= row[j] == peak
+                hit[i] = not earlier
+        for i in range(size):
+            c = np.int32(np.ceil((min(np.float64(scores[i]), 1.0) - SLACK) * m)) - 1
+            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + hit[i]
         for i in range(size):
             slot = np.uint32(slots[i])
-            counts[slot] += 1.0
-            sums[slot] += np.float64(score[start + i])
+            out[0, slot] += 1.0
+            out[1, slot] += min(np.float64(scores[i]), 1.0)
+    return bad, _high(scores)
 
 
-def class_pass(block: Any, codes: Any, m: int, out: Any) -> None:
-    """Add count, score and outcome of every class of some rows to its equal-width bins, `out` of shape (3, K·m)."""
+def width_pass(bits: Any, score: Any, outcome: Any, m: int, out: Any) -> float:
+    """Count pairs and add their scores by lane, equal-width bin and outcome (`calibrant.core.tables.count_width`).
+
+    `out` has shape (2, lanes·2m). Returns the highest score, or nan where one is negative, −0 or nan; scores above 1
+    count as 1.
+    """
+    n, step, lanes = len(score), 2048, out.shape[1] // (2 * m)
+    slots, peak = np.empty(step, np.int32), bits[:1].copy()
+    for start in range(0, n, step):
+        part, hit = score[start : start + step], outcome[start : start + step]
+        for i in range(len(part)):
+            c = np.int32(np.ceil((min(np.float64(part[i]), 1.0) - SLACK) * m)) - 1
+            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + (hit[i] != 0)
+        seen, highest = bits[start : start + step], peak[0]
+        for i in range(len(seen)):
+            highest = max(highest, seen[i])
+        peak[0] = highest
+        for i in range(len(part)):
+            slot = np.uint32(slots[i])
+            out[0, slot] += 1.0
+            out[1, slot] += min(np.float64(part[i]), 1.0)
+    return _high(peak.view(score.dtype))
+
+
+def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge: Any, out: Any) -> tuple[int, float]:
+    """Check rows as `top_pass` does, and add count, score and outcome of every class to its equal-width bins.
+
+    `out` has shape (3, K·m). `edge` holds the bits of the largest score of the first bin: of many classes only a few
+    are above it, and only those are looked at one by one.
+    """
     n, k = block.shape
-    step = max(1, 2048 // k)  # first the bins of some rows, several at a time, then the sums
-    slots = np.empty((step, k), np.int32)
-    counts, sums = np.zeros(k * m, np.int64), np.zeros(k * m)
+    few = k <= 64
+    step, first = max(1, 4096 // k), edge[0]
+    peaks, slots, above = np.zeros(step + 1, bits.dtype), np.empty((step, k), np.int32), np.empty(step * k, np.uint32)
+    flat, flat_bits = block.reshape(-1), bits.reshape(-1)
+    counts, sums, below = np.zeros(k * m, np.int64), np.zeros(k * m), np.zeros(k)
+    nothing, bad = flat[0] - flat[0], 0
     for start in range(0, n, step):
         rows = min(step, n - start)
+        bad += _survey(bits, block, start, rows, tolerance, peaks)
+        if few:  # first the bins of some rows, several at a time, then the sums
+            for i in range(rows):
+                row = block[start + i]
+                for j in range(k):
+                    c = np.int32(np.ceil((min(np.float64(row[j]), 1.0) - SLACK) * m)) - 1
+                    slots[i, j] = min(max(c, 0), m - 1) + j * m
+            for i in range(rows):
+                row = block[start + i]
+                for j in range(k):
+                    slot = np.uint32(slots[i, j])
+                    counts[slot] += 1
+                    sums[slot] += min(np.float64(row[j]), 1.0)
+                out[2, slots[i, codes[start + i]]] += 1.0
+            continue
         for i in range(rows):
+            row, row_bits = block[start + i], bits[start + i]
+            c = np.int64(np.ceil((min(np.float64(row[codes[start + i]]), 1.0) - SLACK) * m)) - 1
+            out[2, codes[start + i] * m + min(max(c, 0), m - 1)] += 1.0
             for j in range(k):
-                c = np.int32(np.ceil((np.float64(block[start + i, j]) - SLACK) * m)) - 1
-                slots[i, j] = min(max(c, 0), m - 1) + j * m
-        for i in range(rows):
-            for j in range(k):
-                slot = np.uint32(slots[i, j])
-                counts[slot] += 1
-                sums[slot] += np.float64(block[start + i, j])
-            out[2, slots[i, codes[start + i]]] += 1.0
-    for place in range(k * m):
-        out[0, place] += counts[place]
-        out[1, place] += sums[place]
+                below[j] += np.float64(row[j] if row_bits[j] <= first else nothing)
+        found, begin, end = 0, start * k, (start + rows) * k
+        for low in range(begin, end, 64):
+            peak = flat_bits[low]
+            for place in range(low, min(low + 64, end)):
+                peak = max(peak, flat_bits[place])
+            if peak > first:
+                for place in range(low, min(low + 64, end)):
+                    above[found] = place - begin
+                    found += flat_bits[place] > first
+        for i in range(found):
+            value = min(np.float64(flat[begin + above[i]]), 1.0)
+            c = np.int64(np.ceil((value - SLACK) * m)) - 1
+            slot = np.uint64(np.int64(above[i] % np.uint32(k)) * m + min(max(c, 0), m - 1))
+            counts[slot] += 1
+            sums[slot] += value
+    for j in range(k):
+        if not few:
+            sums[j * m] += below[j]
+            counts[j * m] = n - counts[j * m + 1 : (j + 1) * m].sum()
+        for place in range(j * m, (j + 1) * m):
+            out[0, place] += counts[place]
+            out[1, place] += sums[place]
+    return bad, _high(peaks.view(block.dtype))
 
 
 def cell_pass(
@@ -262,18 +361,22 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums
 def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
     """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
 
-    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` are those scores.
+    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` is room for some of the scores.
     """
     high, low, path = 0.0, 0.0, 0.0
-    n = len(keys)
-    start = 0
+    n, bits = len(keys), scores.view(keys.dtype)
+    start, base = 0, -len(scores)
     while start < n:
+        if start >= base + len(scores):
+            base = start
+            for i in range(min(len(bits), n - base)):
+                bits[i] = keys[base + i] >> 1
         stop = start + 1
         hits = keys[start] & 1
         while stop < n and (keys[stop] ^ keys[start]) <= 1:
             hits += keys[stop] & 1
             stop += 1
-        path += hits - np.float64(scores[start]) * (stop - start)
+        path += hits - np.float64(scores[start - base]) * (stop - start)
         high = max(high, path)
         low = min(low, path)
         start = stop
@@ -403,6 +506,9 @@ def _read(kind: Any, ndim: int = 1) -> Any:
 
 
 _F4, _F8, _VECTOR = _read(float32, 2), _read(float64, 2), _read(float64)
+#: Rows as bits and as numbers, and the type of one; what a check of rows returns.
+_ROWS = ((_read(uint32, 2), _F4, float32), (_read(uint64, 2), _F8, float64))
+_FOUND = numba.types.Tuple((int64, float64))
 #: Types of the arguments and what may be reordered, by kernel.
 _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "nll_pass": (
@@ -410,18 +516,20 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         _CHECKED,
     ),
     "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
-    "top_pass": (
-        [
-            numba.types.UniTuple(int64, 3)(_read(int32, 2), _F4, float64, int64[::1], float32[::1]),
-            numba.types.UniTuple(int64, 3)(_read(int64, 2), _F8, float64, int64[::1], float64[::1]),
-        ],
-        _REORDER,
-    ),
+    "top_pass": ([_FOUND(u, v, float64, int64[::1], t[::1]) for u, v, t in _ROWS], set()),
+    "top_bins_pass": ([_FOUND(u, v, _read(int64), float64, int64, float64[:, ::1]) for u, v, _ in _ROWS], set()),
     "width_pass": (
-        [void(_read(s), _read(boolean), int64, int64, float64[::1], float64[::1]) for s in (float32, float64)],
+        [
+            float64(_read(bits.dtype), _read(score), _read(outcome), int64, float64[:, ::1])
+            for bits, _, score in _ROWS
+            for outcome in (boolean, int64)
+        ],
         set(),
     ),
-    "class_pass": ([void(b, _read(int64), int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "class_pass": (
+        [_FOUND(u, v, _read(int64), float64, int64, _read(u.dtype), float64[:, ::1]) for u, v, _ in _ROWS],
+        set(),
+    ),
     "cell_pass": (
         [void(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
         set(),
@@ -429,8 +537,8 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
     "path_pass": (
         [
-            numba.types.UniTuple(float64, 2)(_read(int32), _read(float32)),
-            numba.types.UniTuple(float64, 2)(_read(int64), _VECTOR),
+            numba.types.UniTuple(float64, 2)(_read(int32), float32[::1]),
+            numba.types.UniTuple(float64, 2)(_read(int64), float64[::1]),
         ],
         set(),
     ),

@@ -16,7 +16,9 @@ from calibrant.core.declare import declared
 from calibrant.core.fingerprint import row_hashes
 from calibrant.core.inputs import check_forecast
 from calibrant.core.resampling import class_outcomes, draw_labels
+from calibrant.core.tables import Bins, width_bins
 from calibrant.errors import InputError
+from calibrant.views import Classwise, TopLabel
 
 pytest.importorskip("numba", reason="numba is absent (extra: fast)")
 
@@ -75,13 +77,16 @@ def test_the_kernels_are_used(monkeypatch, rows):
     monkeypatch.setattr(fast, "_compiled", note)
     for name in ("ece", "sce", "ks", "smece"):
         getattr(metrics, name)(y, p)
+    metrics.ece(y == 1, p[:, 1].copy(), view="class-1")
     metrics.skce(y[:500], p[:500])
     run_test(y[:900], p[:900], method="resampling", metric="ece", n_resamples=50, rng=0)
     run_test(y[:900], p[:900], method="resampling", metric="sce", n_resamples=50, rng=0)
     VectorScaling().fit(p[:900], y[:900])
     IsotonicMulticlass().fit(*wide_rows())
     assert {"search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(asked)
-    assert {"top_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(asked)
+    assert {"top_pass", "top_bins_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(
+        asked
+    )
     assert all(real(name) is not None for name in asked)
 
 
@@ -112,6 +117,52 @@ def test_bad_rows_are_refused_alike(monkeypatch, rows, bad):
     def call():
         with pytest.raises(InputError) as caught:
             metrics.ece(y, broken)
+        return str(caught.value)
+
+    plain, quick = both(monkeypatch, call)
+    assert plain == quick
+
+
+@pytest.mark.parametrize("fast_or_not", ["0", "1"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 5, 40, 100])
+def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, fast_or_not):
+    """Check and bins in one walk give the bins of the careful way, with ties, edges and rounding above 1."""
+    monkeypatch.setenv("CALIBRANT_FAST", fast_or_not)
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 0.3), 40_000)
+    p[:900] = np.eye(n_classes)[rng.integers(0, n_classes, 900)] * (1 + 2e-7)
+    p[900:3000] = 0.0
+    for column in (1, 0):
+        p[900:3000, column] = 0.5  # the first of two equal ones is predicted
+    p[3000:5000] = 0.0
+    low = rng.integers(0, 16, 2000) / 15.0  # on the edges of the bins
+    p[3000:5000, 0], p[3000:5000, 1] = low, 1.0 - low
+    p, y = p.astype(dtype), (p.cumsum(axis=1) > rng.random((40_000, 1))).argmax(axis=1)
+    careful = check_forecast(y, p, caller="test")
+    for view in (TopLabel(), Classwise()):
+        walked = check_forecast(y, p, caller="test", wanted=(view, 15))
+        assert ("bins", view, 15) in walked._kept
+        assert walked._clip
+        assert careful._clip
+        direct = view.numbered(careful)
+        parts = Bins.stack([width_bins(pairs, 15) for _, pairs in direct])
+        found = view.width_bins(walked, 15)
+        assert np.array_equal(found.w, parts.w)
+        assert np.array_equal(found.wt, parts.wt)
+        assert found.ws == pytest.approx(parts.ws, rel=1e-12, abs=1e-12)
+        assert np.array_equal(walked.top, careful.top)
+
+
+@pytest.mark.parametrize("label", [-1, 5])
+@pytest.mark.parametrize("name", ["ece", "sce"])
+def test_labels_out_of_range_are_refused_alike(monkeypatch, rows, name, label):
+    y, p = rows[0].copy(), rows[1]
+    y[N - 3] = label
+
+    def call():
+        with pytest.raises(InputError, match="y_true") as caught:
+            getattr(metrics, name)(y, p)
         return str(caught.value)
 
     plain, quick = both(monkeypatch, call)

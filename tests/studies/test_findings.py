@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.datasets import adversarial as data
 from calibrant.inference import evaluate
-from calibrant.studies import adversarial, writing
+from calibrant.studies import writing
+from calibrant_benchmarks import generators as data
+from calibrant_benchmarks.adversarial import adversarial
 
 pytest.importorskip("calibrant_benchmarks", reason="calibrant-benchmarks is not installed")
 

@@ -17,7 +17,6 @@ from scipy.special import expit, ndtr
 import calibrant
 from calibrant._typing import Floats
 from calibrant.calibrators.auto import AutoCalibrator
-from calibrant.datasets import adversarial as data
 from calibrant.errors import UndefinedWarning
 from calibrant.inference.comparison import compare
 from calibrant.inference.cox import CoxCalibration, cox_calibration
@@ -31,6 +30,7 @@ from calibrant.monitoring.units import log_detector, unit_increments
 from calibrant.regression import evaluate as evaluate_means
 from calibrant.summary.summary import Summary
 from calibrant.views import TopLabel
+from calibrant_benchmarks import generators as data
 
 #: What one sample shows: name of the number -> its value; None where a dash is shown.
 Shown = Mapping[str, float | None]

@@ -219,15 +219,14 @@ class BenchReport:
         found = {}
         old = {race["name"]: race for race in before["races"]}
         for _, outcome in self.outcomes:
-            pairs = (
-                _ratios(old.get(outcome.name, {"timings": []})["timings"]),
-                _ratios([asdict(t) for t in outcome.timings]),
-            )
-            changes = sorted(pairs[1][name] / pairs[0][name] for name in pairs[0].keys() & pairs[1].keys())
-            if changes and (change := changes[len(changes) // 2]) < 1 - limit:
-                found[outcome.name] = f"{outcome.title}: {change:.2f} times the stored ratio"
-            elif pairs[0] and outcome.ours is None:
-                found[outcome.name] = f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})"
+            stored, now = old.get(outcome.name, {"timings": []})["timings"], [asdict(t) for t in outcome.timings]
+            for role, words in (("plain", ", NumPy alone"), ("ours", "")):
+                earlier, after = _ratios(stored, role), _ratios(now, role)
+                changes = sorted(after[name] / earlier[name] for name in earlier.keys() & after.keys())
+                if changes and (change := changes[len(changes) // 2]) < 1 - limit:
+                    found[outcome.name] = f"{outcome.title}{words}: {change:.2f} times the stored ratio"
+                elif earlier and not after and role == "ours":
+                    found[outcome.name] = f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})"
         return found
 
     def __str__(self) -> str:
@@ -243,9 +242,9 @@ class BenchReport:
         )
 
 
-def _ratios(timings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return how many times longer than ours every other entrant takes."""
-    ours = next((t["median"] for t in timings if t["role"] == "ours"), None)
+def _ratios(timings: Sequence[Mapping[str, Any]], role: str) -> dict[str, float]:
+    """Return how many times longer than ours, or ours on NumPy alone, every other entrant takes."""
+    ours = next((t["median"] for t in timings if t["role"] == role), None)
     return {} if not ours else {t["name"]: t["median"] / ours for t in timings if t["role"] not in ("ours", "plain")}
 
 

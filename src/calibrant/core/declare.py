@@ -92,6 +92,11 @@ class Recipe:
         )
 
     @property
+    def wanted_bins(self) -> tuple[Any, int] | None:
+        """The view and the number of its equal-width bins from which the value follows, if it does."""
+        return None
+
+    @property
     def top_label_only(self) -> bool:
         """Whether top-label pairs suffice."""
         return False
@@ -263,6 +268,8 @@ class Metric:
         if len(columns) > most:
             names = ", ".join(CHECKED[self.task][:most])
             raise input_error("forecast", caller, f"be {names}", f"{len(columns)} columns", "pass weights by name")
+        if recipe.wanted_bins is not None:
+            checked["wanted"] = recipe.wanted_bins
         return recipe.once(_CHECKS[self.task](*columns, caller=caller, **checked))
 
     def documents(self, function: _Function) -> _Function:

@@ -76,13 +76,10 @@ def top_visit(
     careful: Callable[[slice], tuple[bool, bool]],
 ) -> Callable[[slice], tuple[bool, bool]]:
     """Return the compiled twin of a visit; rows it cannot clear are left to the careful one."""
-    bits = matrix.view(np.dtype(f"i{matrix.dtype.itemsize}"))
+    bits = matrix.view(np.dtype(f"u{matrix.dtype.itemsize}"))
 
     def visit(rows: slice) -> tuple[bool, bool]:
-        bad, low, _ = kernel(bits[rows], matrix[rows], 0.5 * tolerance, top[rows], top_score[rows])
-        if bad or low < 0:
-            return careful(rows)
-        high = float(top_score[rows].max())
-        return high <= 1 + tolerance, high > 1
+        bad, high = kernel(bits[rows], matrix[rows], 0.5 * tolerance, top[rows], top_score[rows])
+        return (True, high > 1) if not bad and high <= 1 + tolerance else careful(rows)
 
     return visit

@@ -10,7 +10,7 @@ may carry leading axes (replicates of resampled labels), so one finishing code s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,8 @@ COLUMNS = ("n", "w", "ws", "wt", "we", "w2")
 #: Copies of the bins neighboring rows count into, and up to how many bins that pays.
 _LANES = 8
 _FEW_BINS = 512
+#: Adding it to a whole number leaves this in the last bits.
+_WHOLE = 2.0**52
 
 
 def width_index(score: Array, m: int) -> Ints:
@@ -225,62 +227,27 @@ def value_table(pairs: Pairs) -> Table:
 def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats, Floats]:
     """Pool the ties of sorted pairs: return the distinct scores, their counts, their hits and score times count.
 
-    `keys` are sorted integers ``bits(score) << 1 | outcome`` (see `sorted_keys`) of scores of
-    some `dtype`. The first pass counts the distinct scores of each chunk, the second writes them where they
-    belong: no temporary is longer than a chunk.
+    `keys` are sorted integers ``bits(score) << 1 | outcome`` (see `sorted_keys`) of scores of some `dtype`.
     """
-    n = len(keys)
-    chunks = row_chunks(n)
-
-    def last_of_tie(rows: slice) -> Array:
-        after = keys[rows.start + 1 : rows.stop + 1]
-        mask = np.ones(rows.stop - rows.start, dtype=bool)
-        np.greater(keys[rows][: len(after)] ^ after, 1, out=mask[: len(after)])
-        return mask
-
-    def survey(rows: slice) -> tuple[int, int, int]:
-        """Distinct scores that end here, position of the last end, hits after it."""
-        ends = np.flatnonzero(last_of_tie(rows))
-        last = int(ends[-1]) if len(ends) else -1
-        return len(ends), last + rows.start if len(ends) else -1, int((keys[rows][last + 1 :] & 1).sum())
-
-    places = []
-    size, previous, carried = 0, -1, 0
-    for rows, (found, last, tail) in zip(chunks, map_chunks(survey, chunks), strict=True):
-        places.append((rows, size, found, previous, carried))
-        size += found
-        previous, carried = (last, tail) if found else (previous, carried + tail)
-
-    score, counts, hits, sums = (np.empty(size) for _ in range(4))
-
-    def write(place: tuple[slice, int, int, int, int]) -> None:
-        rows, start, found, before, carry = place
-        if not found:
-            return
-        here, out = keys[rows], slice(start, start + found)
-        if found == len(here) and not carry and before == rows.start - 1:  # no ties in this chunk
-            score[out] = sums[out] = (here >> 1).view(dtype)
-            counts[out] = 1.0
-            hits[out] = here & 1
-            return
-        ends = np.flatnonzero(last_of_tie(rows))
-        score[out] = (here[ends] >> 1).view(dtype)
-        counts[out] = np.diff(ends, prepend=before - rows.start)
-        reached = np.cumsum(here & 1)[ends]
-        hits[out] = np.diff(reached, prepend=-carry)
-        np.multiply(score[out], counts[out], out=sums[out])
-
-    for _ in map_chunks(write, places):
-        pass
-    return score, counts, hits, sums
+    ends = np.flatnonzero(np.append(keys[1:] ^ keys[:-1] > 1, True)[: len(keys)])
+    score = (keys[ends] >> 1).view(dtype).astype(np.float64)
+    counts = np.diff(ends, prepend=-1).astype(np.float64)
+    hits = np.diff(np.cumsum(keys & 1, dtype=np.int64)[ends], prepend=0).astype(np.float64)
+    return score, counts, hits, score * counts
 
 
 def sorted_keys(score: Array, outcome: Bools) -> Array:
     """Sort pairs as integers ``bits(score) << 1 | outcome``, ascending; exact for scores in [0, 1]."""
-    unsigned = np.dtype(f"i{score.dtype.itemsize}")
-    keys = np.ascontiguousarray(score + score.dtype.type(0)).view(unsigned)  # + 0 turns −0 into 0, and copies
-    keys <<= 1
-    keys |= outcome
+    keys = np.empty(len(score), np.dtype(f"i{score.dtype.itemsize}"))
+
+    def write(rows: slice) -> None:
+        here = keys[rows]
+        np.add(score[rows], score.dtype.type(0), out=here.view(score.dtype))  # + 0 turns −0 into 0
+        here <<= 1
+        here |= outcome[rows]
+
+    for _ in map_chunks(write, row_chunks(len(keys))):
+        pass
     keys.sort()
     return keys
 
@@ -318,47 +285,56 @@ def width_bins(pairs: Pairs, m: int) -> Bins:
     n = len(pairs.score)
     plain = pairs.weight is None and pairs.score.dtype.itemsize in (4, 8) and pairs.outcome.dtype == bool
     kernel = fast.kernel("width_pass", n) if n > CHUNK_SCORES and plain else None
-    if kernel is None:
-        return index_bins(pairs, lambda score: width_index(score, m), m)
-    cells, lanes = 2 * m, _LANES if m <= _FEW_BINS else 1
-    score, outcome = np.ascontiguousarray(pairs.score), np.ascontiguousarray(pairs.outcome)
+    score, outcome, weight = np.ascontiguousarray(pairs.score), np.ascontiguousarray(pairs.outcome), pairs.weight
+    bits = score.view(np.dtype(f"u{score.dtype.itemsize}"))
 
     def visit(rows: slice) -> Floats:
-        out = np.zeros((2, lanes * cells))
-        kernel(score[rows], outcome[rows], m, lanes, out[0], out[1])
-        return out.reshape(2, lanes, cells).sum(axis=1)
+        if kernel is None:
+            return count_width(score[rows], outcome[rows], None if weight is None else weight[rows], m)
+        out = np.zeros((2, lanes_of(m) * 2 * m))
+        kernel(bits[rows], score[rows], outcome[rows], m, out)
+        return out
 
-    return _unfold(sum(map_chunks(visit, row_chunks(n)), np.zeros((2, cells))), m)
-
-
-def index_bins(pairs: Pairs, index_of: Callable[[Array], Ints], m: int) -> Bins:
-    """Collect pairs into `m` bins given a function score → bin index.
-
-    Neighboring rows count into different copies of the bins (`_LANES`): sharp forecasts all fall into the last
-    bin, and adding to one memory cell again and again waits for the last addition each time.
-    """
-    cells, lanes = 2 * m, _LANES if m <= _FEW_BINS else 1
-    lane = np.arange(min(len(pairs.score), CHUNK_SCORES)) % lanes * cells
-
-    def visit(rows: slice) -> Floats:
-        score = pairs.score[rows]
-        joint = index_of(score)
-        joint *= 2
-        joint += pairs.outcome[rows]
-        joint += lane[: len(joint)]
-        weight = None if pairs.weight is None else pairs.weight[rows]
-        counts = np.bincount(joint, weight, lanes * cells)
-        sums = np.bincount(joint, score if weight is None else weight * score, lanes * cells)
-        return np.stack([counts, sums]).reshape(2, lanes, cells).sum(axis=1)
-
-    n = len(pairs.score)
     parts = (visit(slice(0, n)),) if n <= CHUNK_SCORES else map_chunks(visit, row_chunks(n))
-    return _unfold(sum(parts, np.zeros((2, cells))), m)
+    return folded(sum(parts, np.zeros((2, lanes_of(m) * 2 * m))), m)
 
 
-def _unfold(total: Floats, m: int) -> Bins:
-    """Return bins from counts and score sums by bin and outcome."""
-    counts, sums = total.reshape(2, 1, m, 2)
+def lanes_of(m: int) -> int:
+    """Return how many copies of `m` bins neighboring rows count into.
+
+    Sharp forecasts all fall into the last bin, and adding to one memory cell again and again waits for the last
+    addition each time.
+    """
+    return _LANES if m <= _FEW_BINS else 1
+
+
+def count_width(score: Array, outcome: Array, weight: Floats | None, m: int) -> Floats:
+    """Return counts and score sums of one chunk by lane, equal-width bin and outcome 0 or 1, shape (2, lanes·2m)."""
+    lanes, cells = lanes_of(m), 2 * (m + 1)
+    index = np.subtract(score, SLACK, dtype=np.float64)
+    index *= m
+    np.ceil(index, out=index)
+    index += index  # twice one more than the bin, and 0 for the first scores of the first
+    index += _WHOLE  # leaves whole numbers in the low bits, which is faster than a conversion
+    slot = index.view(np.int64)
+    slot += outcome
+    slot += _lane(lanes, cells)[: len(slot)]
+    out = np.empty((2, lanes * cells))
+    out[0] = np.bincount(slot, weight, lanes * cells)
+    out[1] = np.bincount(slot, score if weight is None else weight * score, lanes * cells)
+    each = out.reshape(2, lanes, m + 1, 2)
+    each[:, :, 1] += each[:, :, 0]
+    return each[:, :, 1:].reshape(2, -1)
+
+
+@functools.lru_cache(maxsize=4)
+def _lane(lanes: int, cells: int) -> Ints:
+    return np.arange(CHUNK_SCORES) % lanes * cells - np.array(_WHOLE).view(np.int64)
+
+
+def folded(total: Floats, m: int) -> Bins:
+    """Return bins from counts and score sums by lane, bin and outcome."""
+    counts, sums = total.reshape(2, -1, m, 2).sum(axis=1)[:, None]
     return Bins(counts.sum(axis=-1), sums.sum(axis=-1), counts[..., 1].copy())
 
 

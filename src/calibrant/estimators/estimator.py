@@ -397,12 +397,18 @@ class CalibrationError(Recipe):
 
     def once(self, forecast: Forecast) -> float:
         """Return the value without a table where the estimator has a way."""
-        if self.view.single_group and len(forecast.codes) > CHUNK_SCORES:
+        if self.view.single_group and len(forecast.codes) > CHUNK_SCORES and self.wanted_bins is None:
             power = self.estimator.direct(self.view.pairs(forecast), self.norm)
             if power is not None:
                 value = root(np.maximum(power, 0.0), self.norm) if self.root else power
                 return float(value)
         return self.value(forecast)
+
+    @property
+    def wanted_bins(self) -> tuple[View, int] | None:
+        """View and number of equal-width bins."""
+        m = self.estimator.width_bins
+        return None if m is None else (self.view.binned_as, m)
 
     @property
     def top_label_only(self) -> bool:

@@ -15,7 +15,7 @@ from calibrant.core.cells import gaps, hidden_path, mean_gap
 from calibrant.core.curves import smooth_error
 from calibrant.core.kernels import laplace_sum
 from calibrant.core.options import check_positive
-from calibrant.core.parallel import row_chunks
+from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.core.tables import Pairs, Table, even_cells, sorted_keys
 from calibrant.estimators.estimator import Estimator, Noise, over_replicates
 from calibrant.estimators.precision import Precision, within
@@ -54,20 +54,34 @@ class Cumulative(Estimator):
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
         """Return the largest excursion of the path over the sorted pairs themselves."""
-        extent = self._extent(pairs)
+        extent = _extent(pairs)
         return None if extent is None else max(extent) / len(pairs.score)
 
-    def _extent(self, pairs: Pairs) -> tuple[float, float] | None:
-        """Return how far the path rises and falls, without a table; None where no kernel is at hand."""
-        dtype = pairs.score.dtype
-        if pairs.weight is not None or pairs.expected is not None or dtype.itemsize not in (4, 8):
-            return None
-        kernel = fast.kernel("path_pass", len(pairs.score))
-        if kernel is None:
-            return None
-        keys = sorted_keys(pairs.score, pairs.outcome)
-        high, low = kernel(keys, (keys >> 1).view(dtype))
+
+def _extent(pairs: Pairs) -> tuple[float, float] | None:
+    """Return how far the path rises and falls over sorted pairs, without a table; None where weights need one."""
+    dtype = pairs.score.dtype
+    if pairs.weight is not None or pairs.expected is not None or dtype.itemsize not in (4, 8):
+        return None
+    keys, kernel = sorted_keys(pairs.score, pairs.outcome), fast.kernel("path_pass", len(pairs.score))
+    if kernel is not None:
+        high, low = kernel(keys, np.empty(2048, dtype))
         return high, low
+
+    def visit(rows: slice) -> tuple[float, float, float]:
+        here, after = keys[rows], keys[rows.start + 1 : rows.stop + 1]
+        step = (here & 1).astype(np.float64)
+        step -= (here >> 1).view(dtype)
+        path = np.cumsum(step, out=step)
+        last = np.ones(len(here), dtype=bool)  # of a tie
+        np.greater(here[: len(after)] ^ after, 1, out=last[: len(after)])
+        seen = path if last.all() else path[last]
+        return float(seen.max(initial=-np.inf)), float(seen.min(initial=np.inf)), float(path[-1])
+
+    high = low = running = 0.0
+    for top, bottom, moved in map_chunks(visit, row_chunks(len(keys))):
+        high, low, running = max(high, running + top), min(low, running + bottom), running + moved
+    return high, -low
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,7 @@ class PathRange(Cumulative):
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
         """Return the range of the path over the sorted pairs themselves."""
-        extent = self._extent(pairs)
+        extent = _extent(pairs)
         return None if extent is None else sum(extent) / len(pairs.score)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from calibrant.core.clusters import few_surprises
 from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
 from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
-from calibrant.core.parallel import map_chunks
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks
 from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, infinite_at_zero, pair_block, program
 from calibrant.errors import input_error
 from calibrant.estimators import Binned, CalibrationError, Estimator
@@ -134,6 +134,13 @@ class MeanScore(Recipe):
         """Return the sums of the row scores, without those under calibration."""
         return forecast.keep(("sums", self), lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
 
+    def once(self, forecast: Forecast) -> float:
+        """Return the mean; where there are many rows, their scores are not kept."""
+        if forecast.weights is not None or forecast.n <= CHUNK_SCORES:
+            return self.value(forecast)
+        parts = score_parts((self.score,), forecast, pairs=self.pairs_suffice, null=False)
+        return self.linked(sum(float(part.sum()) for part in parts) / forecast.n)
+
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
         return forecast.keep(
@@ -213,7 +220,12 @@ def criteria() -> tuple[str, ...]:
 
 
 def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> list[Floats]:
-    """Return the columns of `calibrant.core.row_scores.program` for checked predictions, chunk by chunk."""
+    """Return the columns of `calibrant.core.row_scores.program` for checked predictions."""
+    return list(np.concatenate(list(score_parts(scores, forecast, pairs=pairs, null=null))).T)
+
+
+def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
+    """Yield these columns chunk by chunk."""
     steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
 
     def visit(rows: slice) -> Floats:
@@ -221,8 +233,7 @@ def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bo
         found = steps.run(p, sources)
         return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
 
-    parts = list(map_chunks(visit, forecast.chunks()))
-    return list(np.concatenate(parts).T)
+    return map_chunks(visit, forecast.chunks())
 
 
 def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
@@ -306,7 +317,10 @@ def calibration_error(
     check_flag(root, "root", "calibration_error")
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
     named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
-    return recipe.once(check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, **named))
+    wanted = recipe.wanted_bins
+    return recipe.once(
+        check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, wanted=wanted, **named)
+    )
 
 
 __all__ = [

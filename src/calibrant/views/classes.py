@@ -11,10 +11,10 @@ import numpy as np
 
 from calibrant._typing import Floats
 from calibrant.core import fast
-from calibrant.core.cells import merge
+from calibrant.core.cells import class_visit, merge
 from calibrant.core.inputs import Forecast, check_names
 from calibrant.core.parallel import map_chunks
-from calibrant.core.tables import Bins, Pairs, Table, mass_bins, width_index
+from calibrant.core.tables import Bins, Pairs, Table, mass_bins
 from calibrant.errors import input_error
 from calibrant.views.view import PairSource, T, View
 
@@ -46,6 +46,10 @@ class ClassK(View):
                 "count classes from 0",
             )
         return Pairs(forecast.column(self.k), forecast.codes == self.k, forecast.weights)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk over a column."""
+        return "column" if self.k == 1 and np.ndim(forecast.matrix) == 1 else None
 
     def label(self, names: Sequence[Any]) -> str:
         """Return words for an axis."""
@@ -135,49 +139,31 @@ class Classwise(View):
 
         return Bins.stack(list(map_chunks(visit, range(0, forecast.n_classes, _COLUMN_BLOCK))))
 
-    def width_bins(self, forecast: Forecast, m: int) -> Bins:
-        """Collect all classes in one walk over the matrix."""
-        found: Bins = forecast.keep(("classwise", self.threshold, m), lambda: self._width_bins(forecast, m))
-        return found
+    @property
+    def binned_as(self) -> View:
+        """The view whose equal-width bins this one reads: joined in any way."""
+        return Classwise(threshold=self.threshold)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk over a matrix without threshold."""
+        return "classes" if self.threshold is None and np.ndim(forecast.matrix) == 2 else None
 
     def _width_bins(self, forecast: Forecast, m: int) -> Bins:
+        """Collect all classes in one walk over the matrix, class by class where weights or a threshold count."""
+        if self.threshold is not None or forecast.weights is not None:
+            return super()._width_bins(forecast, m)
         k = forecast.n_classes
-        offsets = (np.arange(k) * m).astype(np.int64)
+        visit = class_visit(k, math.inf, m, fast.kernel("class_pass", forecast.n * k))
 
-        def visit(rows: slice) -> Floats:
-            block = forecast.block(rows)
-            cell = width_index(block, m)
-            cell += offsets
-            codes = forecast.codes[rows]
-            weight = None if forecast.weights is None else forecast.weights[rows]
-            hit_cell = cell[np.arange(len(block)), codes]
-            hit_kept = None
-            flat, values = cell.ravel(), block.ravel()
-            spread = None if weight is None else np.repeat(weight, k)
-            if self.threshold is not None:
-                kept = values > self.threshold
-                hit_kept = block[np.arange(len(block)), codes] > self.threshold
-                flat, values = flat[kept], values[kept]
-                spread = None if spread is None else spread[kept]
-                hit_cell = hit_cell[hit_kept]
-            hit_weight = None if weight is None else (weight if hit_kept is None else weight[hit_kept])
-            w = np.bincount(flat, spread, k * m)
-            ws = np.bincount(flat, values if spread is None else values * spread, k * m)
-            return np.stack([w, ws, np.bincount(hit_cell, hit_weight, k * m)]).astype(np.float64)
+        def at_once(rows: slice) -> Floats:
+            block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
+            return visit(block.astype(np.float32) if block.dtype.itemsize == 2 else block, codes)[2]
 
-        plain = self.threshold is None and forecast.weights is None
-        kernel = fast.kernel("class_pass", forecast.n * k) if plain else None
+        def bins() -> Bins:
+            return Bins(*sum(map_chunks(at_once, forecast.chunks()), np.zeros((3, k * m))).reshape(3, k, m))
 
-        def compiled(rows: slice) -> Floats:
-            block, out = np.ascontiguousarray(forecast.block(rows)), np.zeros((3, k * m))
-            kernel(block, np.ascontiguousarray(forecast.codes[rows]), m, out)  # type: ignore[misc]  # called where there is one
-            return out
-
-        total = np.zeros((3, k * m))
-        for part in map_chunks(visit if kernel is None else compiled, forecast.chunks()):
-            total += part
-        w, ws, wt = total.reshape(3, k, m)
-        return Bins(w, ws, wt)
+        found: Bins = forecast.keep(("bins", self.binned_as, m), bins)
+        return found
 
     def join(self, powers: Floats, norm: float = 1.0) -> Floats:
         """Mean, sum or maximum over classes; (Σ_k e_k^p)^(1/p) tends to the maximum, and so does the mean's root."""
@@ -234,6 +220,15 @@ class Pooled(View):
         weight = None if forecast.weights is None else np.repeat(forecast.weights, forecast.n_classes)
         pairs = Pairs(score, outcome.ravel(), weight)
         return pairs if self.threshold is None else pairs.take(score > self.threshold)
+
+    @property
+    def binned_as(self) -> View:
+        """The view whose equal-width bins this one reads: each class."""
+        return Classwise(threshold=self.threshold)
+
+    def walk(self, forecast: Forecast) -> str | None:
+        """Return the walk of each class."""
+        return self.binned_as.walk(forecast)
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Add up the classes' bins: no n·K copy."""
