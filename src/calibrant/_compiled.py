@@ -170,6 +170,41 @@ def class_pass(block: Any, codes: Any, m: int, out: Any) -> None:
         out[1, place] += sums[place]
 
 
+def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, good: Any) -> int:
+    """Check rows, clip their scores, find the top one, and put those that count side by side (`engines.ready`)."""
+    k, kept, most = len(raw), 0, max(classes, 2) - 1.0
+    for i in range(len(label)):
+        y, total = label[i], 0.0
+        ok = y >= 0.0 and y <= most and y == np.floor(y)
+        for j in range(k):
+            v = np.float64(raw[j, i])
+            total += v
+            ok = ok and v >= -tolerance and v <= 1.0 + tolerance
+        ok = ok and (k == 1 or abs(total - 1.0) <= tolerance)
+        good[i] = ok
+        if not ok:
+            continue
+        best = min(max(np.float64(raw[0, i]), 0.0), 1.0)
+        top = 0
+        if classes == 0:
+            out[1, kept] = y
+        elif k == 1:
+            zero = np.float64(raw.dtype.type(1.0 - best))
+            out[3, kept], out[4, kept], top = zero, best, 1 if best > zero else 0
+            best = max(best, zero)
+        else:
+            for j in range(k):
+                v = min(max(np.float64(raw[j, i]), 0.0), 1.0)
+                out[3 + j, kept] = v
+                if v > best:
+                    best, top = v, j
+        out[0, kept] = best
+        if classes:
+            out[1, kept], out[2, kept] = 1.0 if y == top else 0.0, y
+        kept += 1
+    return kept
+
+
 def cell_pass(
     score: Any, label: Any, group: float, slots: Any, grid: int, parts: int, octave: float, deep: float, n: Any, s: Any
 ) -> None:
@@ -426,6 +461,10 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         set(),
     ),
     "class_pass": ([void(b, _read(int64), int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
+    "ready_pass": (
+        [int64(p, _VECTOR, int64, float64, float64[:, ::1], boolean[::1]) for p in (_F4, _F8)],
+        set(),
+    ),
     "cell_pass": (
         [void(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
         set(),
