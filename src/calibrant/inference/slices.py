@@ -27,7 +27,7 @@ from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
-from calibrant.inference.joint import JointTest, clustered_joint, joint_of
+from calibrant.inference.joint import JointTest, clustered_joint, joint_of, shared_joint
 from calibrant.inference.verdict import ALPHA, Verdict
 
 __all__ = [
@@ -247,7 +247,7 @@ def slice_tests(
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
         if order is None or room is None:
             return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
-        found = joint_of(table, order.residuals(table, own, room), own=True)
+        found = shared_joint(table, order, own, room)
         return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
     def run_block(block: Sequence[Any]) -> list[JointTest | None]:
