@@ -227,9 +227,7 @@ def cell_pass(
         if len(slots):
             for i in range(rows):
                 places[i] += slots[start + i] * size
-            for i in range(
-                rows
-            ):  # many reads at once bring the cells near, one after the other they would be waited for
+            for i in range(rows):  # reads bring the cells near, many at once
                 seen ^= n[places[i], 0]
         for i in range(rows):
             cell = places[i]

@@ -475,12 +475,8 @@ def _imports(task: str) -> list[str]:
     """Return the modules a task needs: what others bring counts neither as time nor as memory."""
     own = {"fit": ["calibrant.workflows.fit"], "apply": ["calibrant.workflows.apply"]}
     engine = ["polars", "duckdb"] if "DuckDB" in task else ["polars"]
-    return [
-        *engine,
-        "calibrant.engines.frames",
-        "calibrant.workflows.evaluate",
-        *own.get(task.split(maxsplit=1)[0], []),
-    ]
+    more = own.get(task.partition(" ")[0], [])
+    return [*engine, "calibrant.engines.frames", "calibrant.workflows.evaluate", *more]
 
 
 def main(task: str, path: str) -> None:

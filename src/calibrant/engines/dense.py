@@ -178,9 +178,10 @@ class SliceCells:
 
 
 def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
-    """Return the place of each row among known ones, −1 where it is new; None where the values are not near integers."""
+    """Return the place of each row among known ones, −1 where it is new; None where values are not near integers."""
     place, held, size = np.zeros(frame.height, dtype=np.int64), np.zeros(known.height, dtype=np.int64), 1
-    for new, old in zip(frame, known, strict=True):
+    for parts in zip(frame, known, strict=True):
+        new, old = parts
         if new.dtype in (pl.String, pl.Categorical, pl.Enum):
             new, old = new.cast(pl.String), old.cast(pl.String)
             words = pl.Enum(pl.concat([old, new.unique()]).unique().drop_nulls())

@@ -1,6 +1,6 @@
 """Batches of rows made ready by one loop: what `frame_rows.prepare` says in expressions, for columns of plain numbers.
 
-An engine then only reads, which takes a fraction of its time for a dozen expressions and of the memory of their columns.
+An engine then only reads: a fraction of the time of a dozen expressions, and of the memory of their columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Plain:
     tolerance: float
 
     def batches(self, by: Sequence[str], size: int) -> Iterator[tuple[Floats, Floats | None, Bools | None, Any]]:
-        """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows those are, and all rows."""
+        """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows count, and all rows."""
         columns = self.columns
         names = [*columns.scores, columns.label, *([columns.weight] if columns.weight else []), *by]
         for raw in raw_batches(self.table, list(dict.fromkeys(names)), size):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Array, Floats, Ints
 from calibrant.core.inputs import to_array, to_float
 from calibrant.errors import input_error
 
-__all__ = ["holm", "holm_known", "step_down", "tail_scores"]
+__all__ = ["holm", "holm_known", "ranks", "step_down", "tail_scores", "tails"]
 
 #: Share of the draws that make the tail.
 _TAIL = 0.2

@@ -113,9 +113,8 @@ def shared_joint(table: Table, order: SharedOrder, rng: np.random.Generator, roo
         return joint_of(table, order.residuals(table, rng, room), own=True)
     variance, tilt, cubic = _weights(table)
     group, spread = _groups(table, GROUPS)
-    close = np.where(
-        np.diff(group, append=-1) == 0, -1.0, np.where(spread > 1e-12, 1.0 / np.maximum(spread, 1e-12), 0.0)[group]
-    )
+    share = np.where(spread > 1e-12, 1.0 / np.maximum(spread, 1e-12), 0.0)
+    close = np.where(np.diff(group, append=-1) == 0, -1.0, share[group])  # a group ends where another begins
     far, ends, slope, shape, groups = order.walk(kernel, table, rng, np.stack([tilt, cubic, close]))
     scale = np.sqrt([max(float(x), 1e-300) for x in (variance.sum(), variance @ tilt**2, variance @ cubic**2)])
     found = {"ks": far / scale[0], "slope": np.abs(slope / scale[1]), "shape": np.abs(shape / scale[2])}
@@ -165,9 +164,8 @@ def members(table: Table, residual: Floats) -> dict[str, Floats]:
 def _weights(table: Table) -> tuple[Floats, Floats, Floats]:
     """Return the variance of every table row and its weights in slope and shape."""
     variance = event_variance(table)
-    place = (np.cumsum(variance) - 0.5 * variance) / max(
-        float(variance.sum()), 1e-300
-    ) * 2.0 - 1.0  # the path's own time
+    share = (np.cumsum(variance) - 0.5 * variance) / max(float(variance.sum()), 1e-300)
+    place = share * 2.0 - 1.0  # the path's own time, from −1 to 1
     cubic = 0.5 * (5.0 * place**3 - 3.0 * place)  # Legendre's polynomial: changes its sign twice inside each half
     return variance, 1.0 - 2.0 * np.clip(table.we / table.w, 0.0, 1.0), cubic
 
