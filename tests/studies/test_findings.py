@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.datasets import adversarial as data
 from calibrant.inference import evaluate
-from calibrant.studies import adversarial, writing
+from calibrant.studies import writing
 
 pytest.importorskip("calibrant_benchmarks", reason="calibrant-benchmarks is not installed")
 
+from calibrant_benchmarks import generators as data
+from calibrant_benchmarks.adversarial import adversarial
 from calibrant_benchmarks.findings import FINDINGS, Finding, findings
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.core.inputs import check_names, check_words
-from calibrant.datasets import adversarial as data
 from calibrant.studies.checkpoints import Document
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, cell_key, kept_cells, run_cells
 from calibrant.studies.writing import made
+from calibrant_benchmarks import generators as data
 from calibrant_benchmarks import probes
 
 __all__ = ["FINDINGS", "PARTS", "Finding", "findings"]

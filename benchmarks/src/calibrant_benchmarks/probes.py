@@ -11,7 +11,6 @@ from scipy.special import expit
 
 from calibrant._typing import Floats
 from calibrant.calibrators.auto import AutoCalibrator
-from calibrant.datasets import adversarial as data
 from calibrant.inference.comparison import compare
 from calibrant.inference.equivalence import equivalence_test
 from calibrant.inference.evaluation import evaluate
@@ -23,6 +22,7 @@ from calibrant.monitoring.units import log_detector, unit_increments
 from calibrant.regression import evaluate as evaluate_means
 from calibrant.summary.summary import Summary
 from calibrant.views import TopLabel
+from calibrant_benchmarks import generators as data
 
 #: What one sample shows: name of the number -> its value; None where a dash is shown.
 Shown = Mapping[str, float | None]

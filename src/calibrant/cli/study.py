@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def _run(
     from calibrant import studies
 
     if name == "coverage":
-        run: Any = {"adversarial": studies.adversarial, "findings": _findings}.get(grid or "", studies.coverage)
+        run: Any = studies.coverage if grid in (None, "ordinary") else partial(_of_the_team, grid)
         return run(repeats=repeats or (20 if quick else 400 if grid else 1000), **how)
     what: dict[str, Any] = {}
     if file is not None:
@@ -190,12 +191,12 @@ def _run(
     return studies.estimator_bias(repeats=repeats or (50 if quick else 1000), **what, **how)
 
 
-def _findings(**how: Any) -> Any:
+def _of_the_team(grid: str, **how: Any) -> Any:
     try:
-        module = import_module("calibrant_benchmarks.findings")
+        module = import_module(f"calibrant_benchmarks.{grid}")
     except ModuleNotFoundError:
-        raise click.UsageError("--grid findings needs the package calibrant-benchmarks: pip install it") from None
-    return module.findings(**how)
+        raise click.UsageError(f"--grid {grid} needs the package calibrant-benchmarks: pip install it") from None
+    return getattr(module, grid)(**how)
 
 
 def _read(file: str, options: dict[str, Any]) -> Any:

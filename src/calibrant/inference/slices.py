@@ -16,6 +16,7 @@ from calibrant._typing import RNG, Array, Ints
 from calibrant.core.cells import evened
 from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
 from calibrant.core.inputs import to_array
+from calibrant.core.jsonable import jsonable
 from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_rng
 from calibrant.core.parallel import map_chunks
@@ -114,7 +115,7 @@ class FileEvaluation:
         if self.slices:
             document["slices"] = [
                 {
-                    "by": part.by,
+                    "by": jsonable(part.by),
                     "n": part.evaluation.n,
                     "measures": part.evaluation.to_dict()["measures"],
                     "verdict": str(part.evaluation.verdict),

@@ -7,7 +7,6 @@ from typing import Any
 # bound here once and for all: modules and functions share their names
 import calibrant.studies.reproduce  # noqa: F401 -- the old module, loaded before its name means the function below
 from calibrant._deprecated import moved_attribute
-from calibrant.studies.adversarial import adversarial
 from calibrant.studies.bins import bins
 from calibrant.studies.coverage import coverage
 from calibrant.studies.estimator_bias import estimator_bias
@@ -32,6 +31,11 @@ __all__ = [
     "sample_size",
     "temperature_sweep",
 ]
+
+
+def adversarial(**options: Any) -> Any:
+    """Return the coverage of intervals on the adversarial grid (old address of `calibrant_benchmarks.adversarial`)."""
+    return moved_attribute(__name__, "calibrant_benchmarks.adversarial", "adversarial")(**options)
 
 
 def list_targets() -> Any:
