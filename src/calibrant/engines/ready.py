@@ -19,7 +19,7 @@ from calibrant.io.layout import Columns
 __all__ = ["Plain", "plain"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plain:
     """Columns of numbers that need no expression: K probabilities, one of class 1, or a confidence, and a label."""
 
@@ -27,10 +27,12 @@ class Plain:
     columns: Columns
     n_classes: int
     tolerance: float
+    #: Rows that the last pass has seen.
+    rows: int = 0
 
     def batches(self, by: Sequence[str], size: int) -> Iterator[tuple[Floats, Floats | None, Bools | None, Any]]:
         """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows count, and all rows."""
-        columns = self.columns
+        columns, self.rows = self.columns, 0
         names = [*columns.scores, columns.label, *([columns.weight] if columns.weight else []), *by]
         for raw in raw_batches(self.table, list(dict.fromkeys(names)), size):
             scores = np.stack([_floats(raw[name]) for name in columns.scores])
@@ -38,6 +40,7 @@ class Plain:
             weight = None if columns.weight is None else _floats(raw[columns.weight]).astype(np.float64, copy=False)
             if weight is not None:
                 label = np.where((weight >= 0.0) & (weight <= 1.7e308), label, np.nan)
+            self.rows += len(label)
             rows, good = self._ready(scores, np.ascontiguousarray(label))
             if good is not None and weight is not None:
                 weight = weight[good]
