@@ -435,8 +435,10 @@ def _goals(best: dict[tuple[str, int], ScaleRun], rows: int) -> tuple[dict[str, 
             ratio(f"time of {task}: five times the rows ≤ 5.5 ×", last, middle, 5.5)
     task = GROWING[0]
     one = best.get((task, rows))
-    for times in sorted({size // rows for name, size in best if name == task and size > rows} if one else ()):
+    for times in sorted({size // rows for name, size in best if name == task and size > rows}):
         more = best[task, times * rows]
+        if one is None:
+            break
         word = "twice" if times == 2 else f"{times} times"
         ratio(f"time of {task}: {word} the rows ≤ {1.1 * times:g} ×", more, one, 1.1 * times)
         goal(f"peak MB of {task}: {word} the rows ≤ 1.2 ×", more.peak_mb / one.peak_mb, 1.2)

@@ -152,7 +152,7 @@ class SliceCells:
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
-        for _ in range(2):  # values that are new get numbers
+        while True:  # values that are new get numbers
             known = self.known if self.known.width else frame.clear()
             found = _looked_up(frame, known)
             if found is None:
@@ -160,9 +160,8 @@ class SliceCells:
                 joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
                 found = joined[_SLOT].cast(pl.Int64).fill_null(-1).to_numpy()
             if not (found < 0).any():
-                break
+                return found
             self.known = known.vstack(frame.filter(found < 0).unique(maintain_order=True))
-        return found
 
     def read(self, prepared: FrameRows, parts: dict[tuple[Any, ...], Summary]) -> None:
         """Put the cells and sums into the summaries of the slices."""

@@ -51,12 +51,12 @@ class Plain:
         n, k, tolerance = len(label), self.n_classes, self.tolerance
         kernel = fast.kernel("ready_pass", scores.size)
         if kernel is not None:
-            out, good = np.empty((3 + k if k else 2, n)), np.empty(n, dtype=np.bool_)
-            kept = kernel(scores, label, k, tolerance, out, good)
-            return (out, None) if kept == n else (np.ascontiguousarray(out[:, :kept]), good)
+            out, which = np.empty((3 + k if k else 2, n)), np.empty(n, dtype=np.bool_)
+            kept = kernel(scores, label, k, tolerance, out, which)
+            return (out, None) if kept == n else (np.ascontiguousarray(out[:, :kept]), which)
         p = scores.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            good = ((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0)
+            good: Bools = ((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0)
             good &= (label >= 0.0) & (label <= max(k, 2) - 1.0) & (label == np.floor(label))
             if len(p) > 1:
                 good &= np.abs(p.sum(axis=0) - 1.0) <= tolerance
