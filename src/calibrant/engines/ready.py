@@ -56,7 +56,7 @@ class Plain:
             return (out, None) if kept == n else (np.ascontiguousarray(out[:, :kept]), which)
         p = scores.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            good: Bools = ((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0)
+            good: Bools = np.asarray(((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0))
             good &= (label >= 0.0) & (label <= max(k, 2) - 1.0) & (label == np.floor(label))
             if len(p) > 1:
                 good &= np.abs(p.sum(axis=0) - 1.0) <= tolerance
