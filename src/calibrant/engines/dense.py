@@ -37,7 +37,7 @@ _SLOT = "__slot"
 _WHOLE = (pl.Boolean, pl.Date, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 _NEAR = 1 << 20
 #: Pieces of work that wait while the engine reads on.
-_AHEAD = 8
+_AHEAD = 4
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
 MOST_BYTES = 600 << 20
 
