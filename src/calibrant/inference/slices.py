@@ -38,6 +38,8 @@ __all__ = [
 
 #: Slices up to which every metric of every slice gets a null distribution and an interval of its own.
 DETAILED = 50
+#: Slices that share the order of their draws: what all share makes all of them too sure, or too careful, at once.
+SHARING = 25
 #: Slices a set of rows may be cut into.
 MOST = 5_000
 
@@ -227,16 +229,15 @@ def slice_tests(
     """Return the joint test of every slice by its judged view, on the coarse grid of cells.
 
     The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. Many
-    slices share the order of their draws; a cluster that reaches into several has one sign in all of them.
+    slices share the order of their draws in blocks; a cluster that reaches into several has one sign in all of them.
     """
     generator = check_rng(rng, "evaluate")
     if n_resamples < 1:
         return [None] * len(parts)
     shared = None if groups is None else _shared_signs(groups, n_resamples, generator)
     many = len(parts) > DETAILED and shared is None
-    order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
 
-    def run(job: tuple[int, Any, np.random.Generator], room: Array | None = None) -> JointTest | None:
+    def run(job: Any, order: SharedOrder | None, room: Array | None) -> JointTest | None:
         i, part, own = job
         view = judged(part)
         table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
@@ -253,10 +254,11 @@ def slice_tests(
 
     def run_block(block: Sequence[Any]) -> list[JointTest | None]:
         room = np.empty((SLICE_STEPS, n_resamples + 1)) if many else None
-        return [run(job, room) for job in block]
+        order = SharedOrder(SLICE_STEPS, n_resamples, block[0][2].spawn(1)[0]) if many else None
+        return [run(job, order, room) for job in block]
 
     jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
-    blocks = [jobs[start : start + DETAILED] for start in range(0, len(jobs), DETAILED)]
+    blocks = [jobs[start : start + SHARING] for start in range(0, len(jobs), SHARING)]
     return [test for block in map_chunks(run_block, blocks) for test in block]
 
 
