@@ -274,12 +274,47 @@ def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge
     return bad, _high(peaks.view(block.dtype))
 
 
+def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, good: Any) -> int:
+    """Check rows, clip their scores, find the top one, and put those that count side by side (`engines.ready`)."""
+    k, kept, most = len(raw), 0, max(classes, 2) - 1.0
+    for i in range(len(label)):
+        y, total = label[i], 0.0
+        ok = y >= 0.0 and y <= most and y == np.floor(y)
+        for j in range(k):
+            v = np.float64(raw[j, i])
+            total += v
+            ok = ok and v >= -tolerance and v <= 1.0 + tolerance
+        ok = ok and (k == 1 or abs(total - 1.0) <= tolerance)
+        good[i] = ok
+        if not ok:
+            continue
+        best = min(max(np.float64(raw[0, i]), 0.0), 1.0)
+        top = 0
+        if classes == 0:
+            out[1, kept] = y
+        elif k == 1:
+            zero = np.float64(raw.dtype.type(1.0 - best))
+            out[3, kept], out[4, kept], top = zero, best, 1 if best > zero else 0
+            best = max(best, zero)
+        else:
+            for j in range(k):
+                v = min(max(np.float64(raw[j, i]), 0.0), 1.0)
+                out[3 + j, kept] = v
+                if v > best:
+                    best, top = v, j
+        out[0, kept] = best
+        if classes:
+            out[1, kept], out[2, kept] = 1.0 if y == top else 0.0, y
+        kept += 1
+    return kept
+
+
 def cell_pass(
     score: Any, label: Any, group: float, slots: Any, grid: int, parts: int, octave: float, deep: float, n: Any, s: Any
-) -> None:
+) -> int:
     """Add rows, hits (label = group) and scores to dense cells of slots (`calibrant.engines.dense._Cells`)."""
     size, step = grid + 2 * (parts - 1), 2048
-    cells = np.empty(step, np.int32)
+    cells, places, seen = np.empty(step, np.int32), np.empty(step, np.int64), np.int64(0)
     for start in range(0, len(score), step):
         rows = min(step, len(score) - start)
         for i in range(rows):
@@ -292,10 +327,17 @@ def cell_pass(
                 rank = np.floor(octave * (np.log2(near) + deep) + 1e-6) + 1.0 if near > 0.0 else 0.0
                 depth = np.int64(min(max(rank, 0.0), parts - 1.0))
                 cell = depth if cell == parts - 1 else cell + parts - 1 - depth
-            if len(slots):
-                cell += slots[start + i] * size
+            places[i] = cell
+        if len(slots):
+            for i in range(rows):
+                places[i] += slots[start + i] * size
+            for i in range(rows):  # reads bring the cells near, many at once
+                seen ^= n[places[i], 0]
+        for i in range(rows):
+            cell = places[i]
             n[cell, 0] += 1 + (np.int64(label[start + i] == group) << 32)
             s[cell, 1] += score[start + i]
+    return seen
 
 
 def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums: Any) -> None:
@@ -356,6 +398,51 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums
                 for i in range(size):
                     total += work[outputs[j], i]
                 sums[0, j] += total
+
+
+def walk_pass(
+    count: Any, p: Any, low: Any, high: Any, we: Any, own: Any, uniform: Any, angle: Any, places: Any, by: Any, out: Any
+) -> None:
+    """Draw the residuals of table rows and follow them (`calibrant.core.resampling.SharedOrder.walk`)."""
+    size, widest = uniform.shape[1], 0
+    for j in range(len(p)):
+        widest = max(widest, np.int64(high[j] - low[j]) + 1)
+    law, ordered, step = np.empty(widest), np.empty(size), np.empty(size + 1)
+    far, end, first, second, square, group = out[0], out[1], out[2], out[3], out[4], out[5]
+    for j in range(len(p)):
+        width, odds = np.int64(high[j] - low[j]) + 1, p[j] / (1.0 - p[j])
+        top = np.int64(min(max(np.floor((count[j] + 1.0) * p[j]), low[j]), high[j]) - low[j])
+        law[top] = 1.0
+        for c in range(top + 1, width):
+            law[c] = law[c - 1] * ((count[j] - (low[j] + c) + 1.0) / (low[j] + c) * odds)
+        for c in range(top - 1, -1, -1):
+            law[c] = law[c + 1] * ((low[j] + c + 1.0) / ((count[j] - (low[j] + c)) * odds))
+        for c in range(1, width):
+            law[c] += law[c - 1]
+        total, place = law[width - 1], 0
+        turn = abs(angle[j])
+        start = np.searchsorted(uniform[j], 1.0 - turn, side="right")
+        for i in range(size):
+            at = start + i
+            sought = uniform[j, at] + (turn - 1.0) if at < size else uniform[j, at - size] + turn
+            while place < width - 1 and law[place] < sought * total:
+                place += 1
+            ordered[i] = low[j] + place - we[j]
+        step[0] = own[j]
+        base, sign = (0, 1) if angle[j] >= 0.0 else (size - 1, -1)
+        for i in range(size):
+            step[i + 1] = ordered[base + sign * places[j, i]]
+        one, two, close = by[0, j], by[1, j], by[2, j]
+        for i in range(size + 1):
+            end[i] += step[i]
+            far[i] = max(far[i], abs(end[i]))
+            first[i] += step[i] * one
+            second[i] += step[i] * two
+            group[i] += step[i]
+        if close >= 0.0:
+            for i in range(size + 1):
+                square[i] += group[i] * group[i] * close
+                group[i] = 0.0
 
 
 def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
@@ -530,11 +617,16 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [_FOUND(u, v, _read(int64), float64, int64, _read(u.dtype), float64[:, ::1]) for u, v, _ in _ROWS],
         set(),
     ),
+    "ready_pass": (
+        [int64(p, _VECTOR, int64, float64, float64[:, ::1], boolean[::1]) for p in (_F4, _F8)],
+        set(),
+    ),
     "cell_pass": (
-        [void(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
+        [int64(_VECTOR, _VECTOR, float64, _read(int64), *[int64] * 2, *[float64] * 2, int64[:, ::1], float64[:, ::1])],
         set(),
     ),
     "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
+    "walk_pass": ([void(*[_VECTOR] * 6, _F8, _VECTOR, _read(int32, 2), _F8, float64[:, ::1])], set()),
     "path_pass": (
         [
             numba.types.UniTuple(float64, 2)(_read(int32), float32[::1]),

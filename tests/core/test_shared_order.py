@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.core import resampling
 from calibrant.core.resampling import SharedOrder
 from calibrant.core.tables import Table
+from calibrant.inference import joint
 
 COUNT = np.array([1.0, 7.0, 40.0, 300.0, 5000.0])
 P = np.array([0.3, 0.999, 0.5, 0.02, 0.0004])
@@ -56,16 +56,39 @@ def test_what_is_certain_never_varies():
     assert set(drawn[:, 2]) == {0.0, 1.0, 2.0}
 
 
-def test_wide_counts_are_drawn_one_by_one(monkeypatch):
-    called = []
-    original = resampling.draw_outcomes
-
-    def draw(*args):
-        called.append(args)
-        return original(*args)
-
-    monkeypatch.setattr(resampling, "draw_outcomes", draw)
+def test_wide_counts_are_drawn_too():
     rng = np.random.default_rng(0)
-    drawn = draws(table(np.array([1e6]), np.array([0.5])), 200, rng)
-    assert called
-    assert drawn.std() == pytest.approx(500, rel=0.3)
+    drawn = draws(table(np.array([1e6]), np.array([0.5])), 2000, rng)
+    assert drawn.mean() == pytest.approx(5e5, abs=60)
+    assert drawn.std() == pytest.approx(500, rel=0.1)
+
+
+def test_tables_that_share_an_order_have_spreads_of_their_own():
+    """What all tables take from the order alone would make every slice too sure, or too careful, at once."""
+    rng = np.random.default_rng(0)
+    same = table(np.full(60, 50.0), np.full(60, 0.3))
+    order, room = SharedOrder(60, 100, rng), np.empty((60, 101))
+    spreads = [order.residuals(same, rng, room)[1:].sum(axis=1).std() for _ in range(40)]
+    expected = np.sqrt(60 * 50 * 0.3 * 0.7)
+    assert np.mean(spreads) == pytest.approx(expected, rel=0.05)
+    assert np.std(spreads) > 0.05 * expected  # of 100 independent draws: 7%
+    assert np.std(spreads) < 0.1 * expected
+
+
+@pytest.mark.parametrize("n", [200, 20_000, 3_000_000])
+def test_the_compiled_walk_gives_the_same_test(monkeypatch, n):
+    pytest.importorskip("numba", reason="numba is absent (extra: fast)")
+    rng = np.random.default_rng(n)
+    score = np.sort(rng.uniform(0.0, 1.0, 90))
+    count = 1.0 + rng.multinomial(n, np.full(90, 1 / 90))
+    we, wt = count * score, rng.binomial(count.astype(int), score).astype(float)
+    rows = Table(1200, np.arange(90), count, count, we, wt, we, count)
+    order, room, found = SharedOrder(100, 300, rng), np.empty((100, 301)), []
+    for wish in "01":
+        monkeypatch.setenv("CALIBRANT_FAST", wish)
+        found.append(joint.shared_joint(rows, order, np.random.default_rng(1), room))
+    plain, fast = found
+    assert fast.pvalue == pytest.approx(plain.pvalue)
+    assert fast.members == pytest.approx(plain.members)
+    assert (fast.border, fast.noise, *fast.ks) == pytest.approx((plain.border, plain.noise, *plain.ks))
+    np.testing.assert_allclose(fast.scores, plain.scores, atol=1e-9)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from tests.engines.test_lake import SPARK
 
 from calibrant.workflows.sources import Reading, summarize_data
 from helpers import where_installed
+
+ENGINES = [*where_installed(["polars", "duckdb"]), pytest.param("spark", marks=SPARK)]
 
 
 def rows(seed, n=100):
@@ -21,7 +24,7 @@ def count(path, engine, by=()):
     return found.whole.n, {key: part.n for key, part in found.parts.items()}
 
 
-@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_delta_table_counts_its_live_files(tmp_path, engine):
     delta = pytest.importorskip("deltalake", reason="deltalake is absent (extra: deltalake)")
     for day in (1, 2, 3):
@@ -31,7 +34,7 @@ def test_a_delta_table_counts_its_live_files(tmp_path, engine):
     assert count(tmp_path / "t", engine, ["day"]) == (200, {(1,): 100, (3,): 100})
 
 
-@pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_iceberg_table_counts_its_live_files(tmp_path, engine):
     pytest.importorskip("pyiceberg", reason="pyiceberg is absent (extra: pyiceberg)")
     from pyiceberg.catalog.memory import InMemoryCatalog

@@ -90,15 +90,15 @@ def test_few_clusters_give_a_dash_and_the_reason():
 @pytest.mark.parametrize(("slope", "after"), [(0.6, 0.6), (0.9, 0.95), (0.7, 0.45), (0.6, 0.75)])
 def test_intervals_of_changes_cover(slope, after):
     """Coverage of the change of every error: to calibrated, small, across the diagonal, partly repaired."""
-    from calibrant_benchmarks.generators import Draw, truth_of
+    data = pytest.importorskip("calibrant_benchmarks.generators", reason="calibrant-benchmarks is not installed")
 
     def draw(n, rng):
         odds = 1.5 * rng.standard_normal(n)
-        return Draw(expit(odds), expit(slope * odds), other=expit(after * odds))
+        return data.Draw(expit(odds), expit(slope * odds), other=expit(after * odds))
 
     names = [f"{name}@{view}" for name in ("ece", "ks", "mmce") for view in ("top-1", "class-1")]
     large = draw(400_000, np.random.default_rng(1))
-    one, two = truth_of(large), truth_of(Draw(large.other, large.chance))
+    one, two = data.truth_of(large), data.truth_of(data.Draw(large.other, large.chance))
     rng = np.random.default_rng(2)
     hits = dict.fromkeys(names, 0)
     for _ in range(200):

@@ -7,11 +7,11 @@ import pytest
 
 from calibrant.inference import evaluate
 from calibrant.studies import writing
-from calibrant_benchmarks import generators as data
-from calibrant_benchmarks.adversarial import adversarial
 
 pytest.importorskip("calibrant_benchmarks", reason="calibrant-benchmarks is not installed")
 
+from calibrant_benchmarks import generators as data
+from calibrant_benchmarks.adversarial import adversarial
 from calibrant_benchmarks.findings import FINDINGS, Finding, findings
 
 

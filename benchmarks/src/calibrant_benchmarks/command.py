@@ -56,6 +56,13 @@ from calibrant.core.atomic import write_text
     help="Folder for the files of --scale (about 50 bytes a row), which are kept; default: a temporary one.",
 )
 @click.option("--rows", type=click.IntRange(1000), default=50_000_000, show_default=True, help="Rows of --scale.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="With --scale: also read the same parts so often; 20 makes a billion rows of fifty million.",
+)
 @click.option("--spark", is_flag=True, help="With --scale: also Spark, on a tenth of the rows.")
 @click.option("--league", is_flag=True, help="Instead: the automatic repair against a hindsight oracle on real sets.")
 @click.option("--data", type=click.Path(file_okay=False), envvar="CALIBRANT_DATA", help="Folder of sets for --league.")
@@ -78,6 +85,7 @@ def command(
     scale: bool,
     scratch: str | None,
     rows: int,
+    repeat: int,
     spark: bool,
     league: bool,
     data: str | None,
@@ -111,7 +119,8 @@ def command(
             nullcontext(scratch) if scratch else tempfile.TemporaryDirectory(prefix="calibrant-scale-")
         )
         with place as folder:
-            report = run_scale(folder, rows=rows, rounds=1 if quick else 3, spark=spark, progress=tell)
+            rounds_of = 1 if quick else 3
+            report = run_scale(folder, rows=rows, rounds=rounds_of, spark=spark, repeat=repeat, progress=tell)
     elif growth:
         from calibrant_benchmarks.growth import run_growth
 

@@ -28,7 +28,7 @@ ABOUT = (
     "of a 15-bin top-label ECE (with the columns of the slices), one pass of the expression that a temperature is "
     "fitted by, a scan that adds up two columns. A ratio of clock time is judged; the ratio of CPU time tells more on "
     "a busy machine. What takes more than ten times the query runs once: {once}. Growth: a fiftieth and a fifth of the "
-    "rows, and the same parts twice. Spark takes a tenth of the rows."
+    "rows, and the same parts several times. Spark takes a tenth of the rows. A process imports what its task needs."
 )
 #: Rows written at once.
 _BLOCK = 2_000_000
@@ -136,13 +136,13 @@ def _pairs(folder: Path, rows: int, seed: int = 0) -> Path:
     return path
 
 
-def twice(path: Path) -> Path:
-    """Return a folder that holds every part of another one twice, without a copy."""
-    target = path.with_name(f"{path.name}-twice")
+def repeated(path: Path, times: int) -> Path:
+    """Return a folder that holds every part of another one several times, without a copy."""
+    target = path.with_name(f"{path.name}-times-{times}")
     target.mkdir(exist_ok=True)
     for part in path.glob("*.parquet"):
-        for side in "ab":
-            link = target / f"{side}-{part.name}"
+        for turn in range(times):
+            link = target / f"{turn:03d}-{part.name}"
             if not link.exists():
                 link.symlink_to(part.resolve())
     return target
@@ -334,6 +334,7 @@ def run_scale(
     rounds: int = 3,
     spark: bool = False,
     files: int = 3_000,
+    repeat: int = 2,
     progress: Callable[[str], None] | None = None,
 ) -> ScaleReport:
     """Measure our engines at scale.
@@ -351,6 +352,8 @@ def run_scale(
         Also run Spark (needs the extra and Java).
     files : int, default 3,000
         Number of small files, of a thousand rows each or fewer.
+    repeat : int, default 2
+        How often the parts of the large file are read in the last step of growth: 20 makes 10⁹ rows of 5·10⁷.
     progress : callable, optional
         Called with what runs.
     """
@@ -368,7 +371,8 @@ def run_scale(
     for size in _smaller(rows):
         part = generate(folder, size)
         todo += [(name, part, size, 0) for name in GROWING]
-    todo += [(name, twice(large), 2 * rows, 0) for name in GROWING[:1]]
+    for times in sorted({2, repeat} - {1}):
+        todo += [(name, repeated(large, times), times * rows, 0) for name in GROWING[:1]]
     best: dict[tuple[str, int], ScaleRun] = {}
     failed: dict[str, None] = {}
     for name, path, size, turn in todo:
@@ -430,10 +434,14 @@ def _goals(best: dict[tuple[str, int], ScaleRun], rows: int) -> tuple[dict[str, 
         if middle and last:
             ratio(f"time of {task}: five times the rows ≤ 5.5 ×", last, middle, 5.5)
     task = GROWING[0]
-    one, two = best.get((task, rows)), best.get((task, 2 * rows))
-    if one and two:
-        ratio(f"time of {task}: twice the rows ≤ 2.2 ×", two, one, 2.2)
-        goal(f"peak MB of {task}: twice the rows ≤ 1.2 ×", two.peak_mb / one.peak_mb, 1.2)
+    one = best.get((task, rows))
+    for times in sorted({size // rows for name, size in best if name == task and size > rows}):
+        more = best[task, times * rows]
+        if one is None:
+            break
+        word = "twice" if times == 2 else f"{times} times"
+        ratio(f"time of {task}: {word} the rows ≤ {1.1 * times:g} ×", more, one, 1.1 * times)
+        goal(f"peak MB of {task}: {word} the rows ≤ 1.2 ×", more.peak_mb / one.peak_mb, 1.2)
     return tuple(found)
 
 
@@ -465,15 +473,17 @@ def _children(parent: str = "self") -> Iterator[Path]:
             yield from _children(child)
 
 
+def _imports(task: str) -> list[str]:
+    """Return the modules a task needs: what others bring counts neither as time nor as memory."""
+    own = {"fit": ["calibrant.workflows.fit"], "apply": ["calibrant.workflows.apply"]}
+    engine = ["polars", "duckdb"] if "DuckDB" in task else ["polars"]
+    more = own.get(task.partition(" ")[0], [])
+    return [*engine, "calibrant.engines.frames", "calibrant.workflows.evaluate", *more]
+
+
 def main(task: str, path: str) -> None:
     """Run one task and write seconds, processor seconds and peak megabytes as JSON."""
-    for name in (
-        "polars",
-        "duckdb",
-        "calibrant.engines.frames",
-        "calibrant.workflows.apply",
-        "calibrant.workflows.fit",
-    ):
+    for name in _imports(task):
         import_module(name)  # imports are not timed
     from calibrant.engines.registry import open_paths
 

@@ -217,38 +217,60 @@ def draw_outcomes(table: Table, size: int, rng: np.random.Generator) -> Floats:
 class SharedOrder:
     """Draws of many tables at a small part of the price of `draw_outcomes`, with the same law for each.
 
-    How often each count comes is multinomial; which draw gets it is a random order that all tables share. They are
-    independent once the caller shuffles what it makes of the draws of each. Blocks of a few rows go to memory that the
-    caller keeps: fresh pages for every table cost more than the draws.
+    Every step has one sorted row of uniform numbers, which each table turns around the circle by a random angle of its
+    own and inverts by its own law. Which draw gets which count is a random order that all tables share, forwards or
+    backwards by the sign of the angle; tables are independent once the caller shuffles what it makes of the draws of
+    each. Blocks of a few rows go to memory that the caller keeps: fresh pages for every table cost more than the draws.
     """
 
     def __init__(self, rows: int, size: int, rng: np.random.Generator) -> None:
-        self.size, places = size, rng.permuted(np.arange(rows * size).reshape(rows, size), axis=1)
-        self.places = places - (np.arange(rows) // _BLOCK * _BLOCK * size)[:, None]  # inside their block
+        self.size, self.places = size, rng.permuted(np.tile(np.arange(size, dtype=np.int32), (rows, 1)), axis=1)
+        self.uniform = np.sort(rng.random((rows, size)), axis=1)
+
+    @staticmethod
+    def law(table: Table) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return of every table row its number, its probability, and the lowest and highest count that may come."""
+        count, p = np.rint(table.w), np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)
+        reach = 7.0 * np.sqrt(count * p * (1.0 - p)) + 8.0
+        return count, p, np.maximum(np.floor(count * p - reach), 0.0), np.minimum(np.ceil(count * p + reach), count)
 
     def residuals(self, table: Table, rng: np.random.Generator, room: Floats) -> Floats:
         """Put Σw·(t − e) of every table row and of `size` draws of it into `room`, as a (1 + size, rows) array."""
-        out = room[: len(table)]
+        out, rows = room[: len(table)], np.arange(len(table))[:, None]
         out[:, 0] = table.wt - table.we
-        count, p = np.rint(table.w), np.clip(table.we / table.w, 1e-15, 1.0 - 1e-15)
-        reach = 7.0 * np.sqrt(count * p * (1.0 - p)) + 8.0
-        low, high = np.maximum(np.floor(count * p - reach), 0.0), np.minimum(np.ceil(count * p + reach), count)
-        width = int((high - low).max()) + 1
-        if 2 * width > self.size:  # so many counts to choose from that single draws are cheaper
-            out[:, 1:] = (draw_outcomes(table, self.size, rng) - table.we).T
-            return out.T
-        values = low[:, None] + np.arange(width)
-        chance = np.zeros(values.shape)
+        count, p, low, high = self.law(table)
+        values = low[:, None] + np.arange(int((high - low).max()) + 1)
+        reached = np.zeros(values.shape)
         odds = np.maximum(count[:, None] - values[:, :-1], 1e-300) / (values[:, :-1] + 1.0)  # no more events than rows
-        np.cumsum(np.log(odds) + np.log(p / (1.0 - p))[:, None], axis=1, out=chance[:, 1:])
-        np.exp(chance - chance.max(axis=1, keepdims=True), out=chance)
-        chance /= chance.sum(axis=1, keepdims=True)
-        times = rng.multinomial(self.size, chance)
+        np.cumsum(np.log(odds) + np.log(p / (1.0 - p))[:, None], axis=1, out=reached[:, 1:])
+        np.exp(reached - reached.max(axis=1, keepdims=True), out=reached)
+        np.cumsum(reached, axis=1, out=reached)
+        reached /= reached[:, -1:]
+        signed = rng.uniform(-1.0, 1.0, len(table))[:, None]
+        angle, line = np.abs(signed), (self.uniform[: len(table)] + rows).ravel()
+
+        def below(share: Floats) -> Ints:
+            return np.asarray(np.searchsorted(line, np.clip(share, 0.0, 1.0) + rows, side="right")) - rows * self.size
+
+        times = below(reached + (1.0 - angle)) - below(1.0 - angle) + below(reached - angle)
+        times[:, -1] = self.size
+        times = np.diff(times, axis=1, prepend=0)
+        places = self.places[: len(table)]
+        inside = np.where(signed < 0.0, self.size - 1 - places, places) + rows % _BLOCK * self.size
         for start in range(0, len(p), _BLOCK):
-            rows = slice(start, min(start + _BLOCK, len(p)))
-            ordered = np.repeat(values[rows].ravel(), times[rows].ravel())
-            np.subtract(ordered.take(self.places[rows]), table.we[rows, None], out=out[rows, 1:])
+            block = slice(start, min(start + _BLOCK, len(p)))
+            ordered = np.repeat(values[block].ravel(), times[block].ravel())
+            np.subtract(ordered.take(inside[block]), table.we[block, None], out=out[block, 1:])
         return out.T
+
+    def walk(self, kernel: Callable[..., None], table: Table, rng: np.random.Generator, weights: Floats) -> Floats:
+        """Return what the same residuals come to: farthest point and end of their path, sums with the first two rows of
+        `weights`, and squares of the sums of groups times the third, which is negative inside a group.
+        """  # noqa: D205
+        out, own = np.zeros((6, self.size + 1)), table.wt - table.we
+        angle = rng.uniform(-1.0, 1.0, len(table))
+        kernel(*self.law(table), table.we, own, self.uniform, angle, self.places, weights, out)
+        return out[:5]
 
 
 def _chunks(n_resamples: int, width: int, least: int = 1) -> list[int]:

@@ -33,8 +33,11 @@ __all__ = ["SliceCells", "fill_batches", "is_local"]
 _BATCH, _SUMMED = 1 << 17, 1 << 20
 #: Column with the number of the slice of a row.
 _SLOT = "__slot"
+#: Types whose values are whole numbers, and combinations of values among which slices are looked up.
+_WHOLE = (pl.Boolean, pl.Date, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+_NEAR = 1 << 20
 #: Pieces of work that wait while the engine reads on.
-_AHEAD = 8
+_AHEAD = 4
 #: Bytes of cells that all slices may take together; beyond it the engine groups them.
 MOST_BYTES = 600 << 20
 
@@ -149,14 +152,16 @@ class SliceCells:
 
     def slots(self, frame: pl.DataFrame) -> Ints:
         """Return the number of the slice of each row."""
-        for _ in range(2):  # values that are new get numbers
-            numbered = (self.known if self.known.width else frame.clear()).with_row_index(_SLOT)
-            joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
-            found = joined[_SLOT]
-            if not found.null_count():
-                break
-            self.known = numbered.drop(_SLOT).vstack(frame.filter(found.is_null()).unique())
-        return found.to_numpy().astype(np.int64)
+        while True:  # values that are new get numbers
+            known = self.known if self.known.width else frame.clear()
+            found = _looked_up(frame, known)
+            if found is None:
+                numbered = known.with_row_index(_SLOT)
+                joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
+                found = joined[_SLOT].cast(pl.Int64).fill_null(-1).to_numpy()
+            if not (found < 0).any():
+                return found
+            self.known = known.vstack(frame.filter(found < 0).unique(maintain_order=True))
 
     def read(self, prepared: FrameRows, parts: dict[tuple[Any, ...], Summary]) -> None:
         """Put the cells and sums into the summaries of the slices."""
@@ -169,6 +174,31 @@ class SliceCells:
             place = self.model.views.index(view)
             for key, table in zip(keys, held.tables(len(keys)), strict=True):
                 parts[key].add_cells(place, group, table)
+
+
+def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
+    """Return the place of each row among known ones, −1 where it is new; None where values are not near integers."""
+    place, held, size = np.zeros(frame.height, dtype=np.int64), np.zeros(known.height, dtype=np.int64), 1
+    for parts in zip(frame, known, strict=True):
+        new, old = parts
+        if new.dtype in (pl.String, pl.Categorical, pl.Enum):
+            new, old = new.cast(pl.String), old.cast(pl.String)
+            words = pl.Enum(pl.concat([old, new.unique()]).unique().drop_nulls())
+            new, old = new.cast(words), old.cast(words)
+        elif new.dtype not in _WHOLE:
+            return None
+        for kind in (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null):
+            a, b = (kind(part).to_numpy() for part in (new, old))
+            ends = [int(end) for part in (a, b) if len(part) for end in (part.min(), part.max())]
+            low, span = min(ends, default=0), max(ends, default=0) - min(ends, default=0) + 1
+            size *= span
+            if size > _NEAR:
+                return None
+            if span > 1:
+                place, held = place * span + (a - low), held * span + (b - low)
+    numbers = np.full(size, -1, dtype=np.int64)
+    numbers[held] = np.arange(len(held))
+    return np.asarray(numbers[place])
 
 
 def is_local(table: Any) -> bool:
@@ -187,7 +217,7 @@ def fill_batches(
     done = [view for view in (views if slices is None else slices.model.views) if view.select(source)]
     sums = prepared.weighted or any(prepared.recipes())
     cells: dict[tuple[View, int], _Cells] = {}
-    names = [*source.names, *(prepared.summed if sums else []), *([WEIGHT] if prepared.weighted else [])]
+    names = [*(prepared.summed if sums else []), *source.names, *([WEIGHT] if prepared.weighted else [])]
     names = list(dict.fromkeys(names))
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
     most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 16))
@@ -223,9 +253,8 @@ def fill_batches(
                     held[view, group].add(score, label, number, batch.get(WEIGHT), places)
 
     with _Lanes() as lanes:  # sums and cells side by side, each batch after batch
-        for raw in raw_batches(prepared.good_top, [*names, *(slices.by if slices else ())], _BATCH) if names else ():
-            batch = {name: _floats(raw[name]) for name in names}
-            slot = None if slices is None else slices.slots(pl.DataFrame({name: raw[name] for name in slices.by}))
+        for batch, keys in _batches(prepared, names, () if slices is None else slices.by) if names else ():
+            slot = None if slices is None else slices.slots(keys)
             if slot is not None and slot.max(initial=0) >= most:
                 return set()
             if sums:
@@ -238,6 +267,22 @@ def fill_batches(
     for (view, group), counted in cells.items():
         summary.add_cells(summary.views.index(view), group, *counted.tables())
     return set(done)
+
+
+def _batches(
+    prepared: FrameRows, names: Sequence[str], by: Sequence[str]
+) -> Iterator[tuple[dict[str, Array], pl.DataFrame]]:
+    """Yield columns of rows that count, and what names their slices."""
+    if prepared.plain is None:
+        for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH):
+            rows = np.stack([_floats(raw[name]) for name in names])
+            yield dict(zip(names, rows, strict=True)), pl.DataFrame({name: raw[name] for name in by})
+        return
+    for rows, weight, good, raw in prepared.plain.batches(by, _BATCH):
+        keys = pl.DataFrame({name: raw[name] for name in by})
+        batch = dict(zip(prepared.summed, rows, strict=True))
+        keys = keys if good is None or not by else keys.filter(good)
+        yield batch if weight is None else {**batch, WEIGHT: weight}, keys
 
 
 class _Lanes:

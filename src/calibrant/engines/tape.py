@@ -21,7 +21,7 @@ __all__ = ["Tape"]
 
 _OPS = ("add", "sub", "mul", "div", "greater", "not_less", "maximum", "minimum", "where", "exp", "log", "sqrt", "equal")
 #: Rows worked on at once.
-_TILE = 256
+_TILE = 128
 
 
 class Tape:
@@ -141,6 +141,15 @@ class Tape:
         self.held = {rows[place]: value for value, place in self.constants.items()}
         self.sums: Ints = np.array([rows[place] for place in self.outputs.values()], dtype=np.int64)
 
+    def _matrix(self, batch: Mapping[str, Array]) -> Floats:
+        """Return the columns of a batch as one array; they mostly are the first rows of one."""
+        held, size = batch[self.names[0]].base, len(self.names)
+        if isinstance(held, np.ndarray) and held.ndim == 2 and held.flags.c_contiguous and len(held) >= size:
+            starts = [batch[name].__array_interface__["data"][0] for name in self.names]
+            if starts == [held[i].__array_interface__["data"][0] for i in range(size)]:
+                return held[:size]
+        return np.stack([batch[name] for name in self.names])
+
     def add(
         self, batch: Mapping[str, Array], total: dict[str, Floats], slots: Ints | None = None, room: int = 1
     ) -> bool:
@@ -152,7 +161,7 @@ class Tape:
         work, found = np.empty((self.size, _TILE)), np.zeros((room, len(self.sums)))
         for row, value in self.held.items():
             work[row] = value
-        columns = np.stack([batch[name] for name in self.names])
+        columns = self._matrix(batch)
         places = np.zeros(0, dtype=np.int64) if slots is None else slots
         kernel(self.program, columns, work, self.sums, places, found)
         rows = np.array([n]) if slots is None else np.bincount(slots, minlength=room)

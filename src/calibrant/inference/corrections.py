@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Array, Floats, Ints
 from calibrant.core.inputs import to_array, to_float
 from calibrant.errors import input_error
 
-__all__ = ["holm", "holm_known", "step_down", "tail_scores"]
+__all__ = ["holm", "holm_known", "ranks", "step_down", "tail_scores", "tails"]
 
 #: Share of the draws that make the tail.
 _TAIL = 0.2
@@ -91,14 +91,24 @@ def tail_scores(observed: Floats, draws: Floats) -> tuple[Floats, Floats]:
     True
     """
     pool = np.concatenate([observed[:, None], draws], axis=1)  # the observed one is a draw like the others
+    scores = tails(pool, *ranks(pool, 1e-12))
+    return scores[:, 0], scores[:, 1:]
+
+
+def ranks(pool: Floats, slack: float) -> tuple[Floats, Ints]:
+    """Return each row of values in order, and how many of its values each one exceeds by more than rounding."""
+    ordered, wanted = np.sort(pool, axis=1), pool - slack * np.maximum(1.0, np.abs(pool))
+    return ordered, np.array([np.searchsorted(*rows) for rows in zip(ordered, wanted, strict=True)])
+
+
+def tails(pool: Floats, ordered: Floats, below: Ints) -> Floats:
+    """Return the scores of `tail_scores` from ranks."""
     size = pool.shape[1]
     beyond = min(max(int(np.ceil(_TAIL * size)), 10), size)
-    ordered, slack = np.sort(pool, axis=1), 1e-12 * np.maximum(1.0, np.abs(pool))
-    below = np.array([np.searchsorted(*rows) for rows in zip(ordered, pool - slack, strict=True)])
     scores = -np.log((size - below) / size)
     tail = ordered[:, -beyond:]
     lowest, many = tail[:, :1], (np.diff(tail, axis=1) > 0).mean(axis=1, keepdims=True) > 0.5
     scale = np.where(many, (tail - lowest).mean(axis=1, keepdims=True), 1.0)
     far = many & (pool > lowest)  # many values: an exponential tail from its lowest on
     np.copyto(scores, -np.log(beyond / size) + (pool - lowest) / scale, where=far)
-    return scores[:, 0], scores[:, 1:]
+    return np.asarray(scores)

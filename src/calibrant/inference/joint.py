@@ -24,18 +24,19 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
+from calibrant.core import fast
 from calibrant.core.clusters import TableSigns, few_clusters, signs
 from calibrant.core.counts import ClassCounts
-from calibrant.core.resampling import draw_outcomes, event_variance
+from calibrant.core.resampling import SharedOrder, draw_outcomes, event_variance
 from calibrant.core.surprises import chance_of_none, draw_surprises, likely_outcomes, mostly_none
 from calibrant.core.tables import Table, sum_by
 from calibrant.core.weights import mass_edges
-from calibrant.inference.corrections import step_down, tail_scores
+from calibrant.inference.corrections import ranks, step_down, tails
 from calibrant.views import View
 
 __all__ = [
     "CLASS_SHARE", "WEIGHTS", "JointTest", "apart", "class_pvalues", "clustered_joint", "hosmer_lemeshow",
-    "joint_of", "joint_test", "members", "slope"
+    "joint_of", "joint_test", "members", "shared_joint", "slope"
 ]  # fmt: skip
 
 #: Members of the joint test and their parts of the error rate.
@@ -102,21 +103,40 @@ def joint_of(table: Table, drawn: Floats, last: float | None = None, *, own: boo
     the rows' own residuals stand before those of the draws.
     """
     residual = drawn if own else np.concatenate([(table.wt - table.we)[None, :], drawn])
-    drawn = residual[1:]
-    mass = np.full(len(residual), 1.0 / len(residual))
+    return _judged(table, members(table, residual), residual.sum(axis=1), last)
+
+
+def shared_joint(table: Table, order: SharedOrder, rng: np.random.Generator, room: Floats) -> JointTest:
+    """Test the rows of one of many tables, whose draws share their order."""
+    kernel = fast.kernel("walk_pass", order.places.size)
+    if kernel is None:
+        return joint_of(table, order.residuals(table, rng, room), own=True)
+    variance, tilt, cubic = _weights(table)
+    group, spread = _groups(table, GROUPS)
+    share = np.where(spread > 1e-12, 1.0 / np.maximum(spread, 1e-12), 0.0)
+    close = np.where(np.diff(group, append=-1) == 0, -1.0, share[group])  # a group ends where another begins
+    far, ends, slope, shape, groups = order.walk(kernel, table, rng, np.stack([tilt, cubic, close]))
+    scale = np.sqrt([max(float(x), 1e-300) for x in (variance.sum(), variance @ tilt**2, variance @ cubic**2)])
+    found = {"ks": far / scale[0], "slope": np.abs(slope / scale[1]), "shape": np.abs(shape / scale[2])}
+    return _judged(table, {**found, "groups": groups}, ends)
+
+
+def _judged(table: Table, found: dict[str, Floats], ends: Floats, last: float | None = None) -> JointTest:
+    """Put the members of the rows and of their draws together; `ends` are those of their paths."""
+    values, size = np.stack([found[name] for name in WEIGHTS]), len(ends)
+    mass = np.full(size, 1.0 / size)
     if last is not None:
-        mass[:-1], mass[-1] = (1.0 - last) / len(drawn), last
-    found = members(table, residual)
-    values = np.stack([found[name] for name in WEIGHTS])
-    weights, ranked = np.array([*WEIGHTS.values()])[:, None], upper_ranks(values, mass)
+        mass[:-1], mass[-1] = (1.0 - last) / (size - 1), last
+    ordered, below = ranks(values, 1e-9)
+    ranked = (size - below) / size if last is None else _masses(values, below, mass)
+    weights = np.array([*WEIGHTS.values()])[:, None]
     smallest = (ranked / weights).min(axis=0)
-    scores = np.column_stack(tail_scores(values[:, 0], values[:, 1:])) + np.log(weights)
+    scores = tails(values, ordered, below) + np.log(weights)
     others = mass[1:] / mass[1:].sum()
-    ends = drawn.sum(axis=1) / table.total
+    ends = ends[1:] / table.total
     spread = math.sqrt(float(others @ (ends - others @ ends) ** 2))
-    scale = np.sqrt(max(float(event_variance(table).sum()), 1e-300)) / table.total
-    path = found["ks"] * scale
-    order = np.argsort(path[1:], kind="stable")
+    path = found["ks"] * (np.sqrt(max(float(event_variance(table).sum()), 1e-300)) / table.total)
+    order = np.argsort(path[1:])
     reached = np.searchsorted(np.cumsum(others[order]), 1.0 - 0.05 * WEIGHTS["ks"])
     border = float(path[1:][order][min(int(reached), len(order) - 1)])
     mean = float(others @ path[1:])
@@ -132,16 +152,28 @@ def joint_of(table: Table, drawn: Floats, last: float | None = None, *, own: boo
 
 def members(table: Table, residual: Floats) -> dict[str, Floats]:
     """Return the statistics of the joint test from residuals Σw·(t − e) of table rows, shape (replicates, rows)."""
-    variance = event_variance(table)
-    total = max(float(variance.sum()), 1e-300)
-    place = (np.cumsum(variance) - 0.5 * variance) / total * 2.0 - 1.0  # the path's own time, from −1 to 1
-    cubic = 0.5 * (5.0 * place**3 - 3.0 * place)  # Legendre's polynomial: changes its sign twice inside each half
+    variance, tilt, cubic = _weights(table)
     return {
-        "ks": _farthest(residual) / np.sqrt(total),
-        "slope": np.abs(slope(table, residual)),
+        "ks": _farthest(residual) / np.sqrt(max(float(variance.sum()), 1e-300)),
+        "slope": np.abs(_standardized(residual, tilt, variance)),
         "shape": np.abs(_standardized(residual, cubic, variance)),
         "groups": hosmer_lemeshow(table, residual, GROUPS)[0],
     }
+
+
+def _weights(table: Table) -> tuple[Floats, Floats, Floats]:
+    """Return the variance of every table row and its weights in slope and shape."""
+    variance = event_variance(table)
+    share = (np.cumsum(variance) - 0.5 * variance) / max(float(variance.sum()), 1e-300)
+    place = share * 2.0 - 1.0  # the path's own time, from −1 to 1
+    cubic = 0.5 * (5.0 * place**3 - 3.0 * place)  # Legendre's polynomial: changes its sign twice inside each half
+    return variance, 1.0 - 2.0 * np.clip(table.we / table.w, 0.0, 1.0), cubic
+
+
+def _groups(table: Table, n_groups: int) -> tuple[Ints, Floats]:
+    """Return the group of every table row, groups of about equal count, and their variances."""
+    group = np.searchsorted(mass_edges(table.w, n_groups), np.arange(len(table)), side="left")
+    return group, sum_by(group, event_variance(table), n_groups)
 
 
 def _farthest(residual: Floats) -> Floats:
@@ -162,15 +194,13 @@ def _standardized(residual: Floats, weight: Floats, variance: Floats) -> Floats:
 
 def slope(table: Table, residual: Floats) -> Floats:
     """Return Spiegelhalter's z of residuals [2]: Σ(t − e)(1 − 2e) over its standard deviation."""
-    expected = np.clip(table.we / table.w, 0.0, 1.0)
-    return _standardized(residual, 1.0 - 2.0 * expected, event_variance(table))
+    variance, tilt, _ = _weights(table)
+    return _standardized(residual, tilt, variance)
 
 
 def hosmer_lemeshow(table: Table, residual: Floats, n_groups: int) -> tuple[Floats, int]:
     """Return Σ_g (O_g − E_g)²/V_g over groups of about equal count [3], and the number of groups that vary."""
-    edges = mass_edges(table.w, n_groups)
-    group = np.searchsorted(edges, np.arange(len(table)), side="left")
-    variance = sum_by(group, event_variance(table), n_groups)
+    group, variance = _groups(table, n_groups)
     used, start = np.unique(group, return_index=True)
     ends = [*start[1:].tolist(), len(table)]
     gap = np.stack([residual[..., a:b].sum(axis=-1) for a, b in zip(start.tolist(), ends, strict=True)], axis=-1)
@@ -178,15 +208,12 @@ def hosmer_lemeshow(table: Table, residual: Floats, n_groups: int) -> tuple[Floa
     return np.asarray((gap[..., usable] ** 2 / variance[used][usable]).sum(axis=-1)), int(usable.sum())
 
 
-def upper_ranks(values: Floats, mass: Floats) -> Floats:
-    """Return of each row of values the mass of those at least as large as each, equal ones within rounding."""
-    wanted = values - 1e-9 * np.maximum(1.0, np.abs(values))
+def _masses(values: Floats, below: Ints, mass: Floats) -> Floats:
+    """Return of each row of values the mass of those at least as large as each, given how many are smaller."""
     order = np.argsort(values, axis=1, kind="stable")
     above = np.zeros((len(values), len(mass) + 1))
     above[:, :-1] = np.cumsum(mass[order][:, ::-1], axis=1)[:, ::-1]  # of each value and all larger ones
-    ordered = np.take_along_axis(values, order, axis=1)
-    first = np.array([np.searchsorted(*rows) for rows in zip(ordered, wanted, strict=True)])
-    return np.take_along_axis(above, first, axis=1)
+    return np.take_along_axis(above, below, axis=1)
 
 
 def class_pvalues(

@@ -16,6 +16,7 @@ from calibrant._typing import RNG, Array, Ints
 from calibrant.core.cells import evened
 from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
 from calibrant.core.inputs import to_array
+from calibrant.core.jsonable import jsonable
 from calibrant.core.notebook import notebook_html
 from calibrant.core.options import check_rng
 from calibrant.core.parallel import map_chunks
@@ -27,7 +28,7 @@ from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
-from calibrant.inference.joint import JointTest, clustered_joint, joint_of
+from calibrant.inference.joint import JointTest, clustered_joint, joint_of, shared_joint
 from calibrant.inference.verdict import ALPHA, Verdict
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
 
 #: Slices up to which every metric of every slice gets a null distribution and an interval of its own.
 DETAILED = 50
+#: Slices that share the order of their draws: what all share makes all of them too sure, or too careful, at once.
+SHARING = 25
 #: Slices a set of rows may be cut into.
 MOST = 5_000
 
@@ -114,7 +117,7 @@ class FileEvaluation:
         if self.slices:
             document["slices"] = [
                 {
-                    "by": part.by,
+                    "by": jsonable(part.by),
                     "n": part.evaluation.n,
                     "measures": part.evaluation.to_dict()["measures"],
                     "verdict": str(part.evaluation.verdict),
@@ -226,16 +229,15 @@ def slice_tests(
     """Return the joint test of every slice by its judged view, on the coarse grid of cells.
 
     The draws depend on the seed and on the position of the slice alone, so rows and engines give the same test. Many
-    slices share the order of their draws; a cluster that reaches into several has one sign in all of them.
+    slices share the order of their draws in blocks; a cluster that reaches into several has one sign in all of them.
     """
     generator = check_rng(rng, "evaluate")
     if n_resamples < 1:
         return [None] * len(parts)
     shared = None if groups is None else _shared_signs(groups, n_resamples, generator)
     many = len(parts) > DETAILED and shared is None
-    order = SharedOrder(SLICE_STEPS, n_resamples, generator) if many else None
 
-    def run(job: tuple[int, Any, np.random.Generator], room: Array | None = None) -> JointTest | None:
+    def run(job: Any, order: SharedOrder | None, room: Array | None) -> JointTest | None:
         i, part, own = job
         view = judged(part)
         table = evened(part.coarse_table(view), TEST_STEPS if order is None else SLICE_STEPS)
@@ -247,15 +249,16 @@ def slice_tests(
             return clustered_joint(table, TableSigns(table, part.pairs_of(view), clusters), n_resamples, own, given)
         if order is None or room is None:
             return joint_of(table, draw_outcomes(table, n_resamples, own) - table.we)
-        found = joint_of(table, order.residuals(table, own, room), own=True)
+        found = shared_joint(table, order, own, room)
         return replace(found, scores=np.append(found.scores[:1], own.permutation(found.scores[1:])))
 
     def run_block(block: Sequence[Any]) -> list[JointTest | None]:
         room = np.empty((SLICE_STEPS, n_resamples + 1)) if many else None
-        return [run(job, room) for job in block]
+        order = SharedOrder(SLICE_STEPS, n_resamples, block[0][2].spawn(1)[0]) if many else None
+        return [run(job, order, room) for job in block]
 
     jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
-    blocks = [jobs[start : start + DETAILED] for start in range(0, len(jobs), DETAILED)]
+    blocks = [jobs[start : start + SHARING] for start in range(0, len(jobs), SHARING)]
     return [test for block in map_chunks(run_block, blocks) for test in block]
 
 

@@ -170,65 +170,64 @@ def _check_message(data: Any, start: int, length: int, where: int, held: int | N
 # -- Parquet: compact Thrift ----------------------------------------------------------------------
 
 
-class _Thrift:
-    """A reader of structs as dictionaries by the numbers of their fields; texts are skipped."""
+def _varint(data: Any, at: int, end: int) -> tuple[int, int]:
+    """Return a number and where it ends."""
+    value = shift = 0
+    while shift < 70 and at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("a number has no end")
 
-    def __init__(self, data: Any, at: int, end: int) -> None:
-        self.data, self.at, self.end = data, at, end
 
-    def byte(self) -> int:
-        if not 0 <= self.at < self.end:
-            raise ValueError("a head has no end")
-        self.at += 1
-        return int(self.data[self.at - 1])
-
-    def varint(self) -> int:
-        value = shift = 0
-        while shift < 70:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise ValueError("a number has no end")
-
-    def value(self, kind: int, deep: int) -> Any:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self.byte()
-        if kind in (4, 5, 6):
-            raw = self.varint()
-            return (raw >> 1) ^ -(raw & 1)
-        if kind in (7, 8):
-            size = 8 if kind == 7 else self.varint()
-            _inside(self.at, size, self.end, "a text")
-            self.at += size
-            return None
-        if kind in (9, 10):
-            head = self.byte()
-            count = head >> 4 if head >> 4 < 15 else self.varint()
-            _inside(self.at, count, self.end, "a list")
-            inner = head & 15
-            return [bool(self.byte()) if inner in (1, 2) else self.value(inner, deep + 1) for _ in range(count)]
-        if kind == 12:
-            return self.struct(deep + 1)
+def _thrift_value(data: Any, at: int, end: int, kind: int, deep: int) -> tuple[Any, int]:
+    """Return a value of this kind and where it ends; texts are skipped."""
+    if kind in (4, 5, 6):
+        raw, at = _varint(data, at, end)
+        return (raw >> 1) ^ -(raw & 1), at
+    if kind in (7, 8):
+        size, at = (8, at) if kind == 7 else _varint(data, at, end)
+        _inside(at, size, end, "a text")
+        return None, at + size
+    if kind == 12:
+        return _thrift_struct(data, at, end, deep + 1)
+    if kind in (1, 2):
+        return kind == 1, at
+    if kind not in (3, 9, 10):
         raise ValueError(f"a field has the unknown kind {kind}")
+    _inside(at, 1, end, "a head")
+    head, at = data[at], at + 1
+    if kind == 3:
+        return head, at
+    count, at = (head >> 4, at) if head >> 4 < 15 else _varint(data, at, end)
+    _inside(at, count, end, "a list")
+    inner, found = 3 if head & 15 in (1, 2) else head & 15, []
+    for _ in range(count):
+        one, at = _thrift_value(data, at, end, inner, deep + 1)
+        found.append(one)
+    return found, at
 
-    def struct(self, deep: int = 0) -> dict[int, Any]:
-        if deep > _DEEP:
-            raise ValueError("a head is nested without end")
-        found: dict[int, Any] = {}
-        place = 0
-        while head := self.byte():
-            step = head >> 4
-            if step:
-                place += step
-            else:
-                raw = self.varint()
-                place = (raw >> 1) ^ -(raw & 1)
-            found[place] = self.value(head & 15, deep)
-        return found
+
+def _thrift_struct(data: Any, at: int, end: int, deep: int = 0) -> tuple[dict[int, Any], int]:
+    """Return a struct as a dictionary by the numbers of its fields, and where it ends."""
+    if deep > _DEEP:
+        raise ValueError("a head is nested without end")
+    found: dict[int, Any] = {}
+    place = 0
+    while 0 <= at < end:
+        head, at = data[at], at + 1
+        if not head:
+            return found, at
+        if head >> 4:
+            place += head >> 4
+        else:
+            raw, at = _varint(data, at, end)
+            place = (raw >> 1) ^ -(raw & 1)
+        found[place], at = _thrift_value(data, at, end, head & 15, deep)
+    raise ValueError("a head has no end")
 
 
 def _check_parquet(data: Any) -> None:
@@ -237,7 +236,7 @@ def _check_parquet(data: Any) -> None:
     end = len(data) - 8
     size = _number(data, end, "<I")
     _inside(end - size, size, end, "its footer")
-    footer = _Thrift(data, end - size, end).struct()
+    footer, _ = _thrift_struct(data[end - size : end], 0, size)
     rows = 0
     for group in footer[4]:
         rows += group[3]
@@ -255,10 +254,9 @@ def _check_column(data: Any, column: dict[int, Any], end: int) -> None:
     _room(8 * declared)
     stop, seen = at + length, 0
     while at < stop and seen < declared:
-        reader = _Thrift(data, at, min(stop + _FORGOTTEN, end))
-        page = reader.struct()
-        at = reader.at
-        _inside(at, page[3], reader.end, "a page")
+        last = min(stop + _FORGOTTEN, end)
+        page, at = _thrift_struct(data, at, last)
+        _inside(at, page[3], last, "a page")
         _room(page[2])
         head = page.get(5) or page.get(8) or page.get(7) or {1: 0}
         if head[1] < 0 or (7 not in page and seen + head[1] > declared):
