@@ -130,8 +130,8 @@ FINDINGS: tuple[Finding, ...] = (
         "equivalence", "at the border, rare and underpredicted, n = 100", "17%", "≤ 5%", partial(probes.border, _LOW)
     ),
     *(
-        Finding("automatic", setting, seen, rule, partial(probes.automatic, *case), 0.25)
-        for setting, seen, rule, *case in (
+        Finding("automatic", setting, seen, rule, partial(probes.automatic, gap, n, what), 0.25)
+        for setting, seen, rule, gap, n, what in (
             ("two classes, n = 200, small gain", "0.0050", "0 ± 0.001", True, 200, "claim"),
             ("five sharp classes, n = 500, no gain", "", "0 ± 0.001", False, 500, "claim"),
             ("five sharp classes, n = 500, no gain: words", "", "≤ 5%", False, 500, "proven"),

@@ -137,7 +137,7 @@ def deal(codes: Ints, weights: Floats, n_folds: int, rng: np.random.Generator) -
     splits = []
     for fold in range(n_folds):
         before = np.floor(ends / n_folds) + np.clip(ends % n_folds - fold, 0.0, 1.0)  # units of this fold up to here
-        share = np.bincount(row[order], np.diff(before) * unit, len(codes))
+        share: Floats = np.asarray(np.bincount(row[order], np.diff(before) * unit, len(codes)), dtype=np.float64)
         rest = weights - share
         fit, held = np.flatnonzero(rest > 1e-9 * weights), np.flatnonzero(share > 1e-9 * weights)
         if len(fit) and len(held):

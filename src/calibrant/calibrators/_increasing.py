@@ -7,9 +7,11 @@ log-likelihood of softmax(f(u)) is convex in the slopes. How much they may diffe
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,6 +136,12 @@ class CurveSums(NamedTuple):
     gradient: Floats
     hessian: Floats
 
+    @classmethod
+    def sum(cls, parts: Iterable[CurveSums]) -> CurveSums:
+        """Add up the sums of several parts of the rows."""
+        loss, gradient, hessian = (reduce(operator.add, values) for values in zip(*parts, strict=True))
+        return cls(loss, gradient, hessian)
+
 
 class CurveLikelihood:
     """Negative log-likelihood of softmax(f(u) + b) in (slopes of f, biases), summed over rows in blocks.
@@ -178,7 +186,7 @@ class CurveLikelihood:
             stretch, s = self.kept[number] if self.kept is not None else self._places(rows)
             return self._block(stretch, s, self.codes[rows], self.weights[rows], parameters, pieces)
 
-        return CurveSums(*map(sum, zip(*map_chunks(visit, range(len(self.blocks))), strict=True)))
+        return CurveSums.sum(map_chunks(visit, range(len(self.blocks))))
 
     def _block(
         self, stretch: Ints, s: Floats, codes: Ints, weights: Floats, parameters: Floats, pieces: Sequence[Floats]

@@ -58,7 +58,7 @@ class Likelihood:
             phi = self.kept[number] if self.kept is not None else self.features(self.scores.block(rows))
             return self._block(phi, self.codes[rows], self.weights[rows], parameters)
 
-        return CurveSums(*map(sum, zip(*map_chunks(visit, range(len(self.blocks))), strict=True)))
+        return CurveSums.sum(map_chunks(visit, range(len(self.blocks))))
 
     @staticmethod
     def _block(phi: Floats, codes: Ints, weights: Floats, parameters: Floats) -> CurveSums:

@@ -58,7 +58,7 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
         if some.step:
             start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
             start = min(max(start, 1e2 * low), 1e-2 * high)
-    beta, inside = _newton.solve(sums, start, low, high)
+    beta, inside = _newton.solve(sums, start or 1.0, low, high)
     if not inside:
         warnings.warn(
             "temperature: the scores say nothing about the labels, so the best T is infinite; "

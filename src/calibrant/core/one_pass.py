@@ -107,4 +107,4 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
     return plain if kernel is None else compiled
 
 
-_VISITS = {"top": _top_visit, "column": _column_visit, "classes": class_visit}
+_VISITS: dict[str, Callable[..., Visit]] = {"top": _top_visit, "column": _column_visit, "classes": class_visit}

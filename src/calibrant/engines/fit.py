@@ -344,7 +344,7 @@ def _expression_sums(prepared: FrameRows, columns: Columns, share: float) -> Cal
         (found,) = collect([held.select(*(nw.col(name).sum() for name in names))])
         values = [float(found[name].to_list()[0] or 0.0) for name in names]
         _refuse_zeros(0 if checked else int(values[3]))
-        return newton.Sums(*values[:3])
+        return newton.Sums.of(values[:3])
 
     return sums
 

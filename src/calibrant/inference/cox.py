@@ -183,7 +183,8 @@ def cox_of(pairs: Pairs, rows: int, *, level: float = 0.95, clusters: Ints | Non
         gap = both - np.array([0.0, 1.0])
         joint = float(gap @ np.linalg.pinv(spread) @ gap) if np.isfinite(spread).all() else math.nan
         values = np.array([joint, large[0] ** 2 / alone[0, 0], gap[1] ** 2 / spread[1, 1]]) + 0 * z
-        tests = [_robust(*one, count, name, rows) for *one, name in zip(values, (2, 1, 1), _TESTS, strict=True)]
+        cases = zip(values.tolist(), (2, 1, 1), _TESTS, strict=True)
+        tests = [_robust(value, freedom, count, name, rows) for value, freedom, name in cases]
     events = min(float(w @ t), n - float(w @ t))
 
     def span(value: float, variance: float, least: float = FEWEST_EVENTS) -> Interval:
@@ -306,6 +307,7 @@ def _ratio(
     if clusters is None:
         error = math.sqrt(max(1 - observed / n, 0.0) / observed)  # [2]
     else:
-        error, freedom = clustered_error(np.bincount(clusters, w * (t - value * p)), np.bincount(clusters, w * p))
+        sums, sizes = (np.asarray(np.bincount(clusters, x), dtype=np.float64) for x in (w * (t - value * p), w * p))
+        error, freedom = clustered_error(sums, sizes)
         error, z = error / value, 0 * z + t_quantile(0.5 + level / 2, freedom)  # nan stays
     return Interval(value, value * math.exp(-z * error), value * math.exp(z * error), level, "log", rows)

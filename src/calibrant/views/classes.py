@@ -49,7 +49,7 @@ class ClassK(View):
 
     def walk(self, forecast: Forecast) -> str | None:
         """Return the walk over a column."""
-        return "column" if self.k == 1 and np.ndim(forecast.matrix) == 1 else None
+        return "column" if self.k == 1 and forecast.matrix is not None and forecast.matrix.ndim == 1 else None
 
     def label(self, names: Sequence[Any]) -> str:
         """Return words for an axis."""
@@ -146,7 +146,9 @@ class Classwise(View):
 
     def walk(self, forecast: Forecast) -> str | None:
         """Return the walk over a matrix without threshold."""
-        return "classes" if self.threshold is None and np.ndim(forecast.matrix) == 2 else None
+        return (
+            "classes" if self.threshold is None and forecast.matrix is not None and forecast.matrix.ndim == 2 else None
+        )
 
     def _width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Collect all classes in one walk over the matrix, class by class where weights or a threshold count."""

@@ -248,7 +248,7 @@ class TopLabel(View):
 
     def walk(self, forecast: Forecast) -> str | None:
         """Return the walk over a matrix."""
-        return "top" if np.ndim(forecast.matrix) == 2 else None
+        return "top" if forecast.matrix is not None and forecast.matrix.ndim == 2 else None
 
     def label(self, names: Sequence[Any]) -> str:  # noqa: ARG002 -- of any class
         """Return words for an axis."""
