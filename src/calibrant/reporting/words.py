@@ -325,7 +325,7 @@ def headline(before: Any, after: Any, language: Language) -> str:
     """Return at most five words: what is wrong, and what the repair did."""
     verdict: Verdict = before.verdict
     if after is None:  # with the decimals of the boxes and tiles below it
-        gap = before.facts.bias if verdict.direction else 0.0
+        gap = (before.facts.bias if verdict.direction else None) or 0.0
         return verdict.headline.replace(f"by {points(gap)} points", f"by {language.points(gap)} points")
     word = repair_word(before, after)
     if word == "not needed":
