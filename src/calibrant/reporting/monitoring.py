@@ -84,8 +84,8 @@ def _window(report: MonitorReport) -> str | None:
     if window is None:
         return None
     return (
-        f"From the {len(window.reference)} days before to the last {len(window.current)} days calibration moved by "
-        f"{points(window.ks)} points ({pvalue_phrase(window.ks_pvalue)})."
+        f"Calibration in the last {len(window.current)} days differs from that of the {len(window.reference)} days "
+        f"before by {points(window.ks)} points ({pvalue_phrase(window.ks_pvalue)})."
     )
 
 
@@ -158,8 +158,8 @@ def _page(
             "title": f"The evidence crossed the alarm line on {report.since}"
             if report.alarm
             else "The evidence stays below the alarm line",
-            "sub": "What a bet of 1 against calibration has grown to, day by day. It does not grow on average while "
-            "the model is calibrated, and it grows when outcomes contradict the claims. Above the line: alarm.",
+            "sub": "How strongly all days so far speak against “the model is calibrated”, starting at 1. It grows when "
+            "outcomes contradict the claims, and does not grow on average while they agree. Above the line: alarm.",
         },
         "errors": {
             "title": moved.replace("Claims", "The model now claims").replace("Predicts", "The score now predicts"),
@@ -243,7 +243,7 @@ def evidence_chart(report: MonitorReport, width: int) -> Picture:
     limit = report.log_threshold
     high = max([limit, *values]) * 1.12
     axes, parts, height = _frame(
-        min(0.0, *values) - 0.05 * high, high, names, "What the bet is worth", width, share=False
+        min(0.0, *values) - 0.05 * high, high, names, "Evidence, to 1", width, share=False
     )
     y = axes.y(limit)
     parts.append(tag("path", d=f"M{axes.left:g} {y:.1f}h{axes.width:g}", class_="alarm"))
@@ -254,7 +254,7 @@ def evidence_chart(report: MonitorReport, width: int) -> Picture:
         kind = "before" if value >= limit else "ink"
         parts.append(tag("circle", label, cx=axes.x(i), cy=axes.y(value), r=4.5, class_=f"dot {kind}"))
     desc = (
-        f"Worth of a bet of 1 against calibration by day, with the alarm line at {_evidence(limit)}; the latest is "
+        f"Evidence against calibration by day, starting at 1, with the alarm line at {_evidence(limit)}; the latest is "
         f"{_evidence(values[-1])}."
     )
     return drawing(width, height, "Evidence against calibration", desc, parts)

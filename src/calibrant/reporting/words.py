@@ -265,14 +265,15 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
         size = f"{language.amount(gap.value)} ({name}{language.points(ends[0])} to {language.points(ends[1])})."
     else:
         size = f"{language.amount(gap.value)} ({name}{language.signed(gap.low)} to {language.signed(gap.high)})."
-    said = pvalue_phrase(p)
+    alone = pvalue_phrase(p)
+    said = f"{alone}, all kinds of gap tested together"
     if verdict.status == "right on average":
         part = "classes" if "class" in verdict.headline else "groups"
         inside = "Inside, the gaps are" if p < ALPHA else f"Gaps of single {part} are"
         return f"{size} {inside} larger than chance allows{f': {said}' if p < ALPHA else ''}."
     if verdict.status == "small gap":
         if gap.low <= 0 <= gap.high:
-            return f"{size} That much is within chance, but a test of several kinds of gap finds a small one: {said}."
+            return f"{size} That much is within chance, but a test of several kinds of gap finds a small one: {alone}."
         return f"{size} Small, but real: {said}."
     if verdict.found:
         return f"{size} Chance alone does not explain it: {said}."
