@@ -165,7 +165,7 @@ def judge_error_bars(facts: RegressionFacts, tolerance: float) -> Verdict:
     step, advice = _next_step(facts, status, tolerance)
     opening = {"miscalibrated": "Not calibrated", "small gap": "Small gap", "cannot tell": "Cannot tell"}.get(status)
     return Verdict(
-        f"{head if opening is None else f'{opening}: {first_lower(head)}'}. {sentence}{_evidence(facts, status)}",
+        f"{head if opening is None else f'{opening}: {first_lower(head)}'}. {sentence}{_evidence(facts)}",
         status=status,
         direction=direction,
         gap=facts.gap,
@@ -247,8 +247,8 @@ def _sentence(facts: RegressionFacts, status: Status, tolerance: float) -> str:
         return f"{_inside(facts)}. {too_few_draws(facts)}."
     if status == "cannot tell":
         return f"{count(facts.total)} rows would hide {_hidden(facts, factor=True)}."
-    hidden = f"{_hidden(facts, factor=False)} could hide"
-    return f"{_inside(facts)}. That is within chance for {count(facts.n)} rows, but {hidden}."
+    start = f"{_inside(facts)}. That is within chance for {count(facts.n)} rows"
+    return f"{start}, but {_hidden(facts, factor=False)} could hide."
 
 
 def _faults(facts: RegressionFacts) -> list[str]:
@@ -256,14 +256,14 @@ def _faults(facts: RegressionFacts) -> list[str]:
     if "ratio" in facts.clear:
         faults.append(f"errors are {math.sqrt(facts.ratio or 0.0):.2g} times as large as the error bars say")
     if "bias" in facts.clear:
-        side = "low" if (facts.bias or 0.0) > 0 else "high"
-        faults.append(f"means are too {side} by {abs(facts.bias or 0.0):.2g} predicted standard deviations")
+        bias = facts.bias or 0.0
+        faults.append(f"means are too {'low' if bias > 0 else 'high'} by {abs(bias):.2g} predicted standard deviations")
     return faults
 
 
-def _evidence(facts: RegressionFacts, status: Status) -> str:
+def _evidence(facts: RegressionFacts) -> str:
     """Return the numbers behind the sentence, as a sentence of their own."""
-    parts = _faults(facts) if "ratio" in facts.clear and status in ("miscalibrated", "small gap") else []
+    parts = _faults(facts) if "ratio" in facts.clear else []  # else the sentence has said it
     parts += [] if facts.gap is None else [f"gap {' to '.join(signed_ends(facts.gap))} points"]
     parts += [] if facts.pvalue is None else [pvalue_phrase(facts.pvalue)]
     return f" {first_upper('; '.join(parts))}." * bool(parts)

@@ -37,7 +37,7 @@ _TERMS = {
     "position": """Position of the truth: Where the truth falls in its own forecast, from 0% (below everything expected)
         to 100%. It should fall everywhere equally often.""",
     "monitor": """Evidence (e-value): How strongly the days so far speak against “the model is calibrated”: what a fair
-        bet of 1 against it would have grown to. It grows when outcomes contradict the claims and shrinks when they agree.
+        bet of 1 against it would be worth. It grows when outcomes contradict the claims, and shrinks when they agree.
         | Alarm line: The evidence a calibrated model reaches at most with the stated probability, however often one
         looks.""",
     "monitor of an event": """Predicted: The probability the score gives to the event, averaged over the day.

@@ -212,12 +212,11 @@ def _frame(
         parts.append(tag("path", d=f"M{left} {y:.1f}h{axes.width:g}", class_="grid"))
         parts.append(text(words, left - 7, y + 4, class_="tick", text_anchor="end"))
     last = len(names) - 1
-    step = (
-        max(1, math.ceil(last / (width // 140))) if width >= WIDTHS[1] else max(last, 1)
-    )  # from the latest day back, evenly
+    step = max(1, math.ceil(last / (width // 140)) if width >= WIDTHS[1] else last)  # back from the latest day
     for i in range(last, -1, -step):
         anchor = "middle" if 0 < i < last else "start" if i == 0 else "end"
-        parts.append(text(_short(names[i]), axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
+        name = names[i] if len(names[i]) <= 12 else f"{names[i][:11]}…"
+        parts.append(text(name, axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
     middle = axes.top + axes.height / 2
     turned = f"translate(12,{middle:g}) rotate(-90)"
     parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform=turned))
@@ -232,19 +231,13 @@ def _power(k: int) -> str:
     return "10" + str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 12 else f"{name[:11]}…"
-
-
 def evidence_chart(report: MonitorReport, width: int) -> Picture:
     """Return the log e-value against the alarm line."""
     values = [float(day["log_evalue"]) for day in report.history]
     names = [str(day["name"]) for day in report.history]
     limit = report.log_threshold
     high = max([limit, *values]) * 1.12
-    axes, parts, height = _frame(
-        min(0.0, *values) - 0.05 * high, high, names, "Evidence, to 1", width, share=False
-    )
+    axes, parts, height = _frame(min(0.0, *values) - 0.05 * high, high, names, "Evidence, to 1", width, share=False)
     y = axes.y(limit)
     parts.append(tag("path", d=f"M{axes.left:g} {y:.1f}h{axes.width:g}", class_="alarm"))
     parts.append(text(f"alarm line: {_evidence(limit)} to 1", axes.left + 6, y - 6, class_="region halo"))
