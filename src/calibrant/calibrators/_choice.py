@@ -160,7 +160,7 @@ def _taken_off(shipped: tuple[float, float], mixed: tuple[float, float], share: 
     """Return what a claim leaves out of the gain of the shipped map: luck, and the chance that nothing is gained.
 
     What is told only where it passes a limit is too large on average: that luck is taken off. The rest counts with the
-    weight of the evidence for it, the share of the mixture.
+    weight of the evidence for it, its fraction of the mixture.
     """
     part = shipped[1] / mixed[1] if mixed[1] > 0 else 0.0
     luck = part * selection_luck(*mixed, limit) if part > 0 else 0.0
