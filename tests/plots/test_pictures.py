@@ -118,6 +118,16 @@ def test_ks_says_its_interval() -> None:
     assert (shown.ks_low, shown.ks_high) == (found.interval.low, found.interval.high)
     assert f"({100 * shown.ks_low:.2f} to {100 * shown.ks_high:.2f})" in shown.ax[0].texts[0].get_text()
     assert plots.plot_ks(y, p, n_resamples=0).ks_low is None
+    words, (claimed, happened) = shown.ax[0].texts[0], shown.ax[0].get_lines()[:2]
+    box = words.get_window_extent().transformed(shown.ax[0].transData.inverted())
+    for curve in (claimed, happened):  # the words lie above both curves
+        assert np.interp(box.x1, curve.get_xdata(), curve.get_ydata()) < box.y0
+
+
+def test_ks_of_a_rare_event_uses_the_space() -> None:
+    p = np.linspace(0, 0.2, 400)
+    shown = plots.plot_ks((np.arange(400) % 10 == 0).astype(int), p, n_resamples=0, windows=8)
+    assert shown.ax[2].get_ylim() == shown.ax[3].get_xlim() == shown.ax[3].get_ylim() == (0, 0.2)
 
 
 def test_nothing_of_a_saved_figure_is_cut_off() -> None:

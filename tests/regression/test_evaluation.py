@@ -63,7 +63,7 @@ def test_values_are_those_of_the_functions():
     ("options", "words"),
     [
         ({}, "No gap found so far"),
-        ({"over": 1.6}, "errors are 1.6 times as large as the error bars say"),
+        ({"over": 1.6}, "Errors are 1.6 times as large as the error bars say"),
         ({"over": 0.6}, "error bars too wide"),
         ({"bias": 0.8}, "means are too low"),
         ({"bias": -0.8}, "means are too high"),
@@ -71,6 +71,12 @@ def test_values_are_those_of_the_functions():
 )
 def test_verdicts(options, words):
     assert words in room.evaluate(*rows(1000, 3, **options), rng=0).verdict
+
+
+def test_sentence_says_one_thing():
+    verdict = room.evaluate(*rows(1000, 3, over=1.6), rng=0).verdict
+    assert verdict.sentence == "Intervals meant to contain 90% of outcomes contain 70.0%."
+    assert verdict.endswith("gap +17 to +23 points; p < 0.001.")
 
 
 def test_verdict_of_few_rows_is_modest():

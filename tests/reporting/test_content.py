@@ -411,3 +411,14 @@ def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
     assert note["watch"] == " Risks of 80% to 100% stay overstated (predicted 90%, happens 50%)."
     quiet = _note(Layer("after", None, [*inside * 9, far[0]]), Language("fraud"), many=True, found=False)
     assert (quiet["title"], quiet["watch"]) == ("After repair: mostly within chance", "")
+
+
+def test_the_box_says_what_its_test_is_and_a_change_has_the_unit_of_its_interval() -> None:
+    y, p = rows()
+    page = calibrant.report(y, p, compare_methods=False).summary["page"]
+    assert page["states"][0]["line"].endswith("p < 0.002, all kinds of gap tested together.")
+    lines = str(calibrant.compare(y, p, rows(sharp=1.0)[1], metrics=["accuracy", "ece", "brier"])).splitlines()
+    accuracy, ece, brier = (line.split() for line in lines[2:5])
+    assert re.fullmatch(r"[+-]\d+\.\d\d%", accuracy[3])
+    assert re.fullmatch(r"[+-]\d+\.\d\d%", ece[3])
+    assert "%" not in brier[3]

@@ -27,6 +27,7 @@ def test_page_shows_every_day_and_the_alarm(tmp_path):
     assert all(f"day-{i}" in page.html for i in range(3))
     assert [picture.count("<circle") for picture in page.summary["evidence"]] == [3, 3, 3]  # desk, tablet, phone
     assert page.html.count("<script") == 1
+    assert " bet " not in page.html.partition('id="read"')[0]  # explained before it is used
 
 
 def test_page_of_two_classes_speaks_of_the_event(tmp_path):

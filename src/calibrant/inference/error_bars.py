@@ -10,7 +10,7 @@ from typing import Any
 from calibrant.core.declare import lookup
 from calibrant.core.moments import normal_quantile, wilson
 from calibrant.core.results import Interval, Record
-from calibrant.core.text import count, percent, points, pvalue_phrase, significant
+from calibrant.core.text import count, first_upper, percent, points, pvalue_phrase, significant
 from calibrant.evidence import NullDistribution
 from calibrant.inference.verdict import (
     ALPHA,
@@ -165,7 +165,7 @@ def judge_error_bars(facts: RegressionFacts, tolerance: float) -> Verdict:
     step, advice = _next_step(facts, status, tolerance)
     opening = {"miscalibrated": "Not calibrated", "small gap": "Small gap", "cannot tell": "Cannot tell"}.get(status)
     return Verdict(
-        f"{head if opening is None else f'{opening}: {first_lower(head)}'}. {sentence}",
+        f"{head if opening is None else f'{opening}: {first_lower(head)}'}. {sentence}{_evidence(facts)}",
         status=status,
         direction=direction,
         gap=facts.gap,
@@ -213,9 +213,8 @@ def _headline(facts: RegressionFacts, status: Status, tolerance: float) -> str:
 def _inside(facts: RegressionFacts) -> str:
     if facts.inside is None:
         return f"{percent(facts.below[_worst(facts)], 1)} of outcomes lie below the {_level(facts)} quantile"
-    gap = "" if facts.gap is None else f" (gap {' to '.join(signed_ends(facts.gap))} points)"
     inside = "more than 99.9%" if 0.9995 <= facts.inside < 1 else percent(facts.inside, 1)
-    return f"Intervals meant to contain {100 * facts.meant:g}% of outcomes contain {inside}{gap}"
+    return f"Intervals meant to contain {100 * facts.meant:g}% of outcomes contain {inside}"
 
 
 def _worst(facts: RegressionFacts) -> int:
@@ -237,29 +236,37 @@ def _shape(facts: RegressionFacts) -> str:
 def _sentence(facts: RegressionFacts, status: Status, tolerance: float) -> str:
     if facts.pvalue is None:
         return f"{_inside(facts)}. A test needs whole-number weights and at least one resampling."
-    said = pvalue_phrase(facts.pvalue)
     if status in ("miscalibrated", "small gap"):
-        faults = []
-        if "ratio" in facts.clear:
-            times = f"{math.sqrt(facts.ratio or 0.0):.2g}"
-            faults.append(f"errors are {times} times as large as the error bars say")
-        if "bias" in facts.clear:
-            bias = facts.bias or 0.0
-            side = "low" if bias > 0 else "high"
-            faults.append(f"means are too {side} by {abs(bias):.2g} predicted standard deviations")
-        if not faults and facts.inside is not None:
-            faults.append(_shape(facts))
+        faults = _faults(facts) or [_shape(facts)] * (facts.inside is not None)
         small = f" The gap is real but within {100 * tolerance:g} points." if status == "small gap" else ""
-        return f"{': '.join(filter(None, (_inside(facts), '; '.join(faults))))} ({said}).{small}"
+        return f"{': '.join([_inside(facts), *faults * ('ratio' not in facts.clear)])}.{small}"
     if status == "right on average":
         fault = "variances are right on average but not range by range" if "ence" in facts.clear else _shape(facts)
-        return f"{_inside(facts)}, but {fault} ({said})."
+        return f"{_inside(facts)}, but {fault}."
     if status == "cannot tell" and facts.needs_resamples:
         return f"{_inside(facts)}. {too_few_draws(facts)}."
     if status == "cannot tell":
-        return f"{count(facts.total)} rows would hide {_hidden(facts, factor=True)} ({said})."
-    hidden = f"{_hidden(facts, factor=False)} could hide"
-    return f"{_inside(facts)}. That is within chance for {count(facts.n)} rows ({said}), but {hidden}."
+        return f"{count(facts.total)} rows would hide {_hidden(facts, factor=True)}."
+    start = f"{_inside(facts)}. That is within chance for {count(facts.n)} rows"
+    return f"{start}, but {_hidden(facts, factor=False)} could hide."
+
+
+def _faults(facts: RegressionFacts) -> list[str]:
+    faults = []
+    if "ratio" in facts.clear:
+        faults.append(f"errors are {math.sqrt(facts.ratio or 0.0):.2g} times as large as the error bars say")
+    if "bias" in facts.clear:
+        bias = facts.bias or 0.0
+        faults.append(f"means are too {'low' if bias > 0 else 'high'} by {abs(bias):.2g} predicted standard deviations")
+    return faults
+
+
+def _evidence(facts: RegressionFacts) -> str:
+    """Return the numbers behind the sentence, as a sentence of their own."""
+    parts = _faults(facts) if "ratio" in facts.clear else []  # else the sentence has said it
+    parts += [] if facts.gap is None else [f"gap {' to '.join(signed_ends(facts.gap))} points"]
+    parts += [] if facts.pvalue is None else [pvalue_phrase(facts.pvalue)]
+    return f" {first_upper('; '.join(parts))}." * bool(parts)
 
 
 def _hidden(facts: RegressionFacts, *, factor: bool) -> str:

@@ -117,7 +117,7 @@ def comparison_cells(result: Difference, task: str = "classes") -> tuple[str, ..
     """Return the cells of one compared metric; a positive change is an improvement."""
     as_percent = _metric(result.name, task).percent
     interval = result.interval
-    change = f"{round(100 * result.change, 2) + 0.0:+.2f}" if as_percent else f"{result.change + 0.0:+.4g}"
+    change = f"{round(100 * result.change, 2) + 0.0:+.2f}%" if as_percent else f"{result.change + 0.0:+.4g}"
     return (
         result.name,
         number(result.before, as_percent=as_percent),

@@ -46,7 +46,7 @@ class KSDisplay(Display):
         words = f"KS {100 * self.ks:.2f}%"
         if self.ks_low is not None and self.ks_high is not None:
             words += f"\n({100 * self.ks_low:.2f} to {100 * self.ks_high:.2f})"
-        first.annotate(words, (0.97, 0.05), xycoords="axes fraction", ha="right", color=self.ink.over)
+        first.annotate(words, (0.03, 0.7), xycoords="axes fraction", va="top", color=self.ink.over)  # sums are convex
         first.legend(frameon=False, loc="upper left")
         self.tidy(first, "fraction of rows", "added up", f"cumulative{self.caption}")
         top = max(self.score[-1], self.hits[-1])
@@ -55,9 +55,11 @@ class KSDisplay(Display):
         self.tidy(second, "claimed, added up", "happened, added up", "warped")
         third.plot(self.middle, self.local_score, color=self.ink.neutral, linestyle="--")
         third.plot(self.middle, self.local_frequency, color=self.ink.under)
-        third.set_ylim(0, 1)
+        high = np.ceil(20 * max(self.local_score.max(), self.local_frequency.max())) / 20
+        third.set_ylim(0, high if high < 0.5 else 1)
         self.tidy(third, "fraction of rows", "score, frequency", "against fraction")
         unit_square(fourth)
+        fourth.set(xlim=third.get_ylim(), ylim=third.get_ylim())
         fourth.plot(self.local_score, self.local_frequency, color=self.ink.under)
         self.tidy(fourth, "score", "frequency", "against score")
         return replace(self, ax=grid)

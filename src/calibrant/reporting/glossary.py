@@ -16,7 +16,7 @@ _TERMS = {
         | Range of a calibrated model: Even a perfectly calibrated model shows some gap on a limited number of rows. The
         gray band shows how much, for these rows. Only what lies outside it is evidence.
         | p-value: How often a perfectly calibrated model would show a gap this large by chance. “p < 0.001”: fewer
-        than 1 in 1,000 times.""",
+        than 1 in 1,000 times. The verdict tests all kinds of gap together; a metric further down tests one.""",
     "detect": """Smallest gap these rows can detect: With few rows a gap hides in chance. A gap of this size, in one
         direction, would be found in 4 of 5 test sets of this size; a smaller one often would not.""",
     "repair": """Repair (recalibration): A small correction learned on separate rows that makes probabilities more
@@ -36,8 +36,8 @@ _TERMS = {
         | Calibrated: Intervals keep their word: those meant to contain 90% of outcomes contain 90%.""",
     "position": """Position of the truth: Where the truth falls in its own forecast, from 0% (below everything expected)
         to 100%. It should fall everywhere equally often.""",
-    "monitor": """Evidence: A bet against “the model is calibrated”. Starting with 1, it grows when outcomes contradict
-        the claims and shrinks when they agree.
+    "monitor": """Evidence (e-value): How strongly the days so far speak against “the model is calibrated”: what a fair
+        bet of 1 against it would be worth. It grows when outcomes contradict the claims, and shrinks when they agree.
         | Alarm line: The evidence a calibrated model reaches at most with the stated probability, however often one
         looks.""",
     "monitor of an event": """Predicted: The probability the score gives to the event, averaged over the day.

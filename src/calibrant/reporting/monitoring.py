@@ -84,8 +84,8 @@ def _window(report: MonitorReport) -> str | None:
     if window is None:
         return None
     return (
-        f"From the {len(window.reference)} days before to the last {len(window.current)} days calibration moved by "
-        f"{points(window.ks)} points ({pvalue_phrase(window.ks_pvalue)})."
+        f"Calibration in the last {len(window.current)} days differs from that of the {len(window.reference)} days "
+        f"before by {points(window.ks)} points ({pvalue_phrase(window.ks_pvalue)})."
     )
 
 
@@ -158,8 +158,8 @@ def _page(
             "title": f"The evidence crossed the alarm line on {report.since}"
             if report.alarm
             else "The evidence stays below the alarm line",
-            "sub": "What a bet of 1 against calibration has grown to, day by day. It does not grow on average while "
-            "the model is calibrated, and it grows when outcomes contradict the claims. Above the line: alarm.",
+            "sub": "How strongly all days so far speak against “the model is calibrated”, starting at 1. It grows when "
+            "outcomes contradict the claims, and does not grow on average while they agree. Above the line: alarm.",
         },
         "errors": {
             "title": moved.replace("Claims", "The model now claims").replace("Predicts", "The score now predicts"),
@@ -212,12 +212,11 @@ def _frame(
         parts.append(tag("path", d=f"M{left} {y:.1f}h{axes.width:g}", class_="grid"))
         parts.append(text(words, left - 7, y + 4, class_="tick", text_anchor="end"))
     last = len(names) - 1
-    step = (
-        max(1, math.ceil(last / (width // 140))) if width >= WIDTHS[1] else max(last, 1)
-    )  # from the latest day back, evenly
+    step = max(1, math.ceil(last / (width // 140)) if width >= WIDTHS[1] else last)  # back from the latest day
     for i in range(last, -1, -step):
         anchor = "middle" if 0 < i < last else "start" if i == 0 else "end"
-        parts.append(text(_short(names[i]), axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
+        name = names[i] if len(names[i]) <= 12 else f"{names[i][:11]}…"
+        parts.append(text(name, axes.x(i), bottom + 17, class_="tick", text_anchor=anchor))
     middle = axes.top + axes.height / 2
     turned = f"translate(12,{middle:g}) rotate(-90)"
     parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform=turned))
@@ -232,19 +231,13 @@ def _power(k: int) -> str:
     return "10" + str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 12 else f"{name[:11]}…"
-
-
 def evidence_chart(report: MonitorReport, width: int) -> Picture:
     """Return the log e-value against the alarm line."""
     values = [float(day["log_evalue"]) for day in report.history]
     names = [str(day["name"]) for day in report.history]
     limit = report.log_threshold
     high = max([limit, *values]) * 1.12
-    axes, parts, height = _frame(
-        min(0.0, *values) - 0.05 * high, high, names, "What the bet is worth", width, share=False
-    )
+    axes, parts, height = _frame(min(0.0, *values) - 0.05 * high, high, names, "Evidence, to 1", width, share=False)
     y = axes.y(limit)
     parts.append(tag("path", d=f"M{axes.left:g} {y:.1f}h{axes.width:g}", class_="alarm"))
     parts.append(text(f"alarm line: {_evidence(limit)} to 1", axes.left + 6, y - 6, class_="region halo"))
@@ -254,7 +247,7 @@ def evidence_chart(report: MonitorReport, width: int) -> Picture:
         kind = "before" if value >= limit else "ink"
         parts.append(tag("circle", label, cx=axes.x(i), cy=axes.y(value), r=4.5, class_=f"dot {kind}"))
     desc = (
-        f"Worth of a bet of 1 against calibration by day, with the alarm line at {_evidence(limit)}; the latest is "
+        f"Evidence against calibration by day, starting at 1, with the alarm line at {_evidence(limit)}; the latest is "
         f"{_evidence(values[-1])}."
     )
     return drawing(width, height, "Evidence against calibration", desc, parts)

@@ -212,12 +212,10 @@ def _spread(evaluation: Evaluation, *, after: bool) -> dict[str, str]:
     if ratio is not None:
         title = f"Truths fall too {'often near the middle' if ratio < 1 else 'far from the middle'} of their forecasts"
     title = f"After the repair, {first_lower(title)}" if after and title != "Where truths fall" else title
-    left, right = ("Left: where", " Right: the actual error of rows with similar error bars.")
-    if facts.levels:
-        left, right = "Where", ""
+    second = "" if facts.levels else " The second picture: the actual error of rows with similar error bars."
     sub = (
-        f"{left} the truth falls in its own forecast; flat inside the gray band is right, a pile in the middle means "
-        f"error bars that are too wide, piles at both ends too narrow.{right}"
+        f"Where the truth falls in its own forecast; flat inside the gray band is right, a pile in the middle means "
+        f"error bars that are too wide, piles at both ends too narrow.{second}"
     )
     return {"title": title, "sub": sub}
 

@@ -333,7 +333,7 @@ def method_title(name: str) -> str:
 
 def _method_title(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any], used: str | None) -> str:
     if best["low"] <= 0:
-        return "No repair fitted to all rows is sure to help"
+        return "One repair for all rows is not sure to help"
     mine = next((row for row in rows if row["method"] == used), None)
     if mine is not None and mine is not best and mine["gain"] > 0:
         part = 100 * mine["gain"] / best["gain"]

@@ -260,19 +260,19 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
     if gap is None or p is None:
         return f"{verdict.sentence}"
     name = "" if short else f"{100 * level:g}% interval "
-    ends = sorted((abs(gap.low), abs(gap.high)))
+    write, ends = language.signed, [gap.low, gap.high]
     if (gap.low > 0) == (gap.high > 0):
-        size = f"{language.amount(gap.value)} ({name}{language.points(ends[0])} to {language.points(ends[1])})."
-    else:
-        size = f"{language.amount(gap.value)} ({name}{language.signed(gap.low)} to {language.signed(gap.high)})."
-    said = pvalue_phrase(p)
+        write, ends = language.points, sorted(map(abs, ends))
+    size = f"{language.amount(gap.value)} ({name}{write(ends[0])} to {write(ends[1])})."
+    alone = pvalue_phrase(p)
+    said = f"{alone}, all kinds of gap tested together"
     if verdict.status == "right on average":
         part = "classes" if "class" in verdict.headline else "groups"
         inside = "Inside, the gaps are" if p < ALPHA else f"Gaps of single {part} are"
         return f"{size} {inside} larger than chance allows{f': {said}' if p < ALPHA else ''}."
     if verdict.status == "small gap":
         if gap.low <= 0 <= gap.high:
-            return f"{size} That much is within chance, but a test of several kinds of gap finds a small one: {said}."
+            return f"{size} That much is within chance, but a test of several kinds of gap finds a small one: {alone}."
         return f"{size} Small, but real: {said}."
     if verdict.found:
         return f"{size} Chance alone does not explain it: {said}."
@@ -404,7 +404,5 @@ def what_to_do(before: Any, after: Any, best: str | None, watch: str | None) -> 
     if after.verdict.found:
         left = state_word(after.verdict, after=True).lower()
         return "Use the repaired version", f"Better, but not perfect: {left}. The sections below show where."
-    return (
-        "Use the repaired version",
-        f"Keep checking it on new rows: calibrant {'check' if before.task == 'regression' else 'monitor'}.",
-    )
+    command = "check" if before.task == "regression" else "monitor"
+    return "Use the repaired version", f"Keep checking it on new rows: calibrant {command}."

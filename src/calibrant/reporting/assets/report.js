@@ -145,7 +145,7 @@
     var value = error(main), output = byId("ece");
     output.textContent = (100 * value).toFixed(3);
     output.dataset.value = value;
-    byId("ecetext").textContent = "Calibration error over " + m + " bins: ";
+    byId("ecetext").textContent = "Calibration error over " + m + " groups: ";
     byId("ecebefore").textContent = after ? " (before: " + (100 * error(rebin(before, m))).toFixed(3) + "%)" : "";
   }
   view.addEventListener("change", draw);
