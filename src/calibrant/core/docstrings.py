@@ -144,15 +144,9 @@ def fill(member: _Documented, shared: str) -> _Documented:
 
     Examples
     --------
-    >>> def area(width, height):
-    ...     "Multiply."
-    >>> print(fill(area, "Parameters\\n----------\\nwidth : float\\n    In meters.").__doc__)
-    Multiply.
-    <BLANKLINE>
-    Parameters
-    ----------
-    width : float
-        In meters.
+    >>> from calibrant.metrics import brier_score
+    >>> fill(lambda classes: None, brier_score.__doc__).__doc__ is None  # nothing to complete
+    True
     """
     if not member.__doc__:  # python -OO
         return member
@@ -160,7 +154,8 @@ def fill(member: _Documented, shared: str) -> _Documented:
     own, more = (_entries(sections.pop("Parameters", "")) for sections in (written, family))
     names: list[str] = list(inspect.signature(member).parameters)  # type: ignore[arg-type]  # a function or class
     described = {name for key in own for name in key.split(", ")}
-    own |= {name: entry for name, entry in more.items() if name in names and name not in described}
+    wanted = set(names) - described
+    own |= {key: entry for key, entry in more.items() if wanted.issuperset(key.split(", "))}
     order = sorted(own, key=lambda key: names.index(key.split(", ")[0]))
     sections = {"": "", "Parameters": "\n".join(own[key] for key in order)} | family | written
     member.__doc__ = "\n\n".join(
