@@ -18,6 +18,7 @@ from calibrant.calibrators._logistic import log_odds_node
 from calibrant.calibrators._scores import Scores, View, check_fit, check_scores
 from calibrant.calibrators._sql import to_sql
 from calibrant.calibrators.application import frame_order
+from calibrant.core.docstrings import fill
 from calibrant.core.fingerprint import fingerprint
 from calibrant.core.frames import named_columns
 from calibrant.core.inputs import check_space, to_array
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
 _COMMON_STATE = ("n_classes_", "floor_", "smallest_")
 #: Type of the option `floor` of every method that takes a logarithm.
 Floor = float | Literal["fit"] | None
+#: Options that mean the same in every method; a method describes them only where it does more.
+_OPTIONS = """
+Parameters
+----------
+floor : "fit", float or None, default "fit"
+    Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
+    zeros: fitted, fixed, or refused.
+rng : None, int or Generator, default 0
+    Draws the folds. They depend on the content of the rows, not on their order.
+space : {"proba", "logit"}, default "proba"
+    What X holds.
+classes : array-like, optional
+    Labels in column order, when y holds labels instead of column indices.
+"""
 
 
 class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scikit-learn has no types
@@ -70,6 +85,11 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     smallest_: float
     #: Whether the curves of a method with the view "rank" run over log-odds, because it was fitted on logits.
     by_odds_: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("calibrant."):
+            fill(cls, _OPTIONS)
 
     @classmethod
     def n_parameters(cls, n_classes: int) -> float:

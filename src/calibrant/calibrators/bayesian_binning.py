@@ -37,10 +37,6 @@ class BayesianBinning(Calibrator):
         exp(−BIC/2), exp(−AIC/2) of the plain fractions of hits (as in other libraries).
     prior : float, default 2.0
         Equivalent sample size N′ of the Beta priors of one histogram; only used by "bdeu".
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -30,13 +30,6 @@ class BetaCalibration(Calibrator):
     ----------
     parameters : {"abm", "am", "ab"}, default "abm"
         Three free numbers; a = b; or c fixed so that p = 1/2 stays.
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -30,8 +30,6 @@ class Compose(Calibrator):
         Fitted on the probabilities of the first. Default: isotonic regression one-versus-rest.
     space : {"proba", "logit"}, optional
         What X holds; by default what `first` says.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from calibrant.calibrators._scores import View
 from calibrant.calibrators.matrix import MatrixScaling
+from calibrant.core.docstrings import fill
 
 
 class DirichletCalibration(MatrixScaling):
@@ -16,30 +17,8 @@ class DirichletCalibration(MatrixScaling):
 
     Parameters
     ----------
-    odir : "cv" or (float, float), default "cv"
-        Weights λ of the squared off-diagonal entries and μ of the squared intercepts; "cv" picks them
-        by cross-validated log-loss (5 folds; 2 above 100 classes).
-    penalty : {"sum", "mean"}, default "sum"
-        Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
-        over the K(K−1) and K entries (the paper's formula).
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
-    rng : None, int or Generator, default 0
-        Draws the folds. They depend on the content of the rows, not on their order.
     space : {"proba", "logit"}, default "proba"
         What X holds; logits are turned into log-probabilities by log-softmax.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
-
-    Attributes
-    ----------
-    matrix_ : ndarray of shape (K, K)
-        W.
-    shift_ : ndarray of shape (K,)
-        b.
-    odir_ : tuple of float
-        (λ, μ) used, in the convention of `penalty`.
 
     Notes
     -----
@@ -68,3 +47,6 @@ class DirichletCalibration(MatrixScaling):
         "Not for hundreds of classes, and not when the predicted class must stay."
     )
     view: ClassVar[View] = "log"
+
+
+fill(DirichletCalibration, MatrixScaling.__doc__ or "")

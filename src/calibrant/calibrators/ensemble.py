@@ -40,12 +40,8 @@ class Ensemble(Calibrator):
         Proper score the weights minimize.
     n_folds : int, default 5
         Folds for fitting the weights.
-    rng : None, int or Generator, default 0
-        Draws the folds. They depend on the content of the rows, not on their order.
     space : {"proba", "logit"}, optional
         What X holds; by default what the first member says.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -34,8 +34,6 @@ class EnsembleTemperatureScaling(Calibrator):
         Number of tempered members, each with a free temperature; above 1 all are optimized together.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

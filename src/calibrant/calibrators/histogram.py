@@ -28,10 +28,6 @@ class HistogramBinning(Calibrator):
         Bins per class; ties and small sets may leave fewer.
     strategy : {"mass", "width"}, default "mass"
         Bins with equal numbers of rows, or of equal width.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -15,13 +15,6 @@ class Identity(Calibrator):
 
     The reference of every comparison: a method that does not beat it on held-out rows does harm.
 
-    Parameters
-    ----------
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
-
     Examples
     --------
     >>> Identity().fit([[0.2, 0.8]], [1]).predict_proba([[0.3, 0.7]])

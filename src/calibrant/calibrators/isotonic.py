@@ -30,10 +30,6 @@ class IsotonicOneVsRest(Calibrator):
     smooth : float, default 0.0
         Rows by which every constant stretch is drawn towards the input; above 0 the curve runs straight from the
         center of one stretch to the next, without steps. 1 suits a thousand rows and keeps rare classes possible.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

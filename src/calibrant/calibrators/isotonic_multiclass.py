@@ -32,10 +32,6 @@ class IsotonicMulticlass(Calibrator):
     max_knots : int, default 65536
         Beyond this size the fitted curve is stored on a grid of its values (`table_error_` tells how much that
         can change it). Fits of less than about ten million rows never get there.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

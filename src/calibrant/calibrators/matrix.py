@@ -32,16 +32,9 @@ class MatrixScaling(Calibrator):
     penalty : {"sum", "mean"}, default "sum"
         Whether λ and μ multiply sums of squares (the published code and its tuned values) or means
         over the K(K−1) and K entries (the paper's formula).
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
-    rng : None, int or Generator, default 0
-        Draws the folds. They depend on the content of the rows, not on their order.
     space : {"proba", "logit"}, default "proba"
         What X holds: logits are used as they are; probabilities as log p (then it is
         `DirichletCalibration`).
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

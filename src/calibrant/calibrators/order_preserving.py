@@ -44,8 +44,6 @@ class OrderPreserving(Calibrator):
         Uniform weight mixed in before the logarithm when the calibration probabilities hold exact zeros.
     space : {"proba", "logit"}, default "proba"
         What X holds; logits are turned into log-probabilities.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -30,13 +30,6 @@ class PlattScaling(Calibrator):
     ----------
     smooth : bool, default True
         Replace the labels 1 and 0 by (n₊+1)/(n₊+2) and 1/(n₋+2), as Platt does against overfitting.
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

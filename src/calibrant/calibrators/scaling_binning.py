@@ -35,10 +35,6 @@ class ScalingBinning(Calibrator):
         default all rows serve all three steps, as in the authors' library.
     rng : None, int or Generator, default 0
         Draws the thirds when ``split=True``.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

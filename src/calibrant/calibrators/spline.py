@@ -50,10 +50,6 @@ class SplineCalibration(Calibrator):
     interpolation : {"linear", "official"}, default "linear"
         "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
         to reproduce their tables; it takes no weights and depends on the order of tied rows.
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

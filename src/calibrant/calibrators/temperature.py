@@ -92,13 +92,8 @@ class TemperatureScaling(Calibrator):
     ----------
     loss : {"nll", "brier"}, default "nll"
         What T minimizes on the calibration set; both are proper.
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -25,13 +25,8 @@ class VectorScaling(Calibrator):
 
     Parameters
     ----------
-    floor : "fit", float or None, default "fit"
-        Uniform weight mixed in before the logarithm when the calibration probabilities hold exact
-        zeros: fitted, fixed, or refused.
     space : {"proba", "logit"}, default "proba"
         What X holds; probabilities are read as logits log p.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
 
     Attributes
     ----------

@@ -70,13 +70,6 @@ class VennAbers(Calibrator):
     for two classes and exchangeable rows; its width tells how little the calibration rows say. With more than two
     classes each class is treated against the rest and the guarantee is lost in the normalization.
 
-    Parameters
-    ----------
-    space : {"proba", "logit"}, default "proba"
-        What X holds.
-    classes : array-like, optional
-        Labels in column order, when y holds labels instead of column indices.
-
     Attributes
     ----------
     scores_ : list of arrays, one per fitted class

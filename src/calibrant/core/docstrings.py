@@ -1,7 +1,8 @@
-"""Docstrings of metrics: what every metric shares is written here once and filled in where a function is declared.
+"""Docstrings of families: what every member shares is written once and filled in where a member is declared.
 
 A metric's function writes its summary, its own parameters, notes and an example. The rest of the page (input columns,
 weights, direction, weakness, cost, paper) comes from this file and from the declaration, so no fact is written twice.
+Calibrators, losses and pictures write what they share next to their base, and `fill` adds it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["PARAMETERS", "complete", "read_sections"]
+__all__ = ["PARAMETERS", "complete", "fill", "read_sections"]
+
+_Documented = TypeVar("_Documented")
 
 #: Fill a paragraph; the words that metrics share are filled once for all of them.
 _fill = functools.cache(functools.partial(textwrap.fill, width=110))
@@ -74,12 +77,12 @@ def read_sections(doc: str) -> dict[str, str]:
 
 
 def _entries(section: str) -> dict[str, str]:
-    """Return the written parameters by name."""
+    """Return the written parameters by name, or by names that share an entry: "low, high"."""
     entries: dict[str, list[str]] = {}
     name = ""
     for line in section.splitlines():
         if line and not line.startswith(" "):
-            name = line.partition(" ")[0]
+            name = line.partition(" :")[0]
             entries[name] = []
         entries[name].append(line)
     return {name: "\n".join(lines).rstrip() for name, lines in entries.items()}
@@ -126,3 +129,36 @@ def complete(function: Any, *, task: str, about: str, notes: str, paper: str) ->
     parts = [summary, _fill(about), more]
     parts += [f"{title}\n{'-' * len(title)}\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fill(member: _Documented, shared: str) -> _Documented:
+    """Complete the docstring of a function or class from that of its family, and return it.
+
+    Parameters
+    ----------
+    member : function or class
+        Its own words come first. Parameters stand in the order of its signature.
+    shared : str
+        Docstring with a section Parameters, of which those are taken that `member` has and does not describe, and
+        other sections, taken where `member` has none.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import brier_score
+    >>> fill(lambda classes: None, brier_score.__doc__).__doc__ is None  # nothing to complete
+    True
+    """
+    if not member.__doc__:  # python -OO
+        return member
+    written, family = read_sections(member.__doc__), read_sections(shared)
+    own, more = (_entries(sections.pop("Parameters", "")) for sections in (written, family))
+    names: list[str] = list(inspect.signature(member).parameters)  # type: ignore[arg-type]  # a function or class
+    described = {name for key in own for name in key.split(", ")}
+    wanted = set(names) - described
+    own |= {key: entry for key, entry in more.items() if wanted.issuperset(key.split(", "))}
+    order = sorted(own, key=lambda key: names.index(key.split(", ")[0]))
+    sections = {"": "", "Parameters": "\n".join(own[key] for key in order)} | family | written
+    member.__doc__ = "\n\n".join(
+        f"{title}\n{'-' * len(title)}\n{body}" if title else body for title, body in sections.items() if body
+    )
+    return member

@@ -15,7 +15,7 @@ from calibrant.core.inputs import check_forecast, check_words, to_array, to_floa
 from calibrant.core.options import check_count
 from calibrant.errors import input_error
 from calibrant.inference.null import null_distribution
-from calibrant.plots.displays import Display, generator, log_ticks, to_forecast
+from calibrant.plots.displays import Display, document, generator, log_ticks, to_forecast
 
 Names = str | Sequence[str]
 
@@ -63,6 +63,7 @@ def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
     return points
 
 
+@document
 def plot_against_temperature(
     y_true: Any,
     logits: ArrayLike | None = None,
@@ -87,12 +88,6 @@ def plot_against_temperature(
         What to draw.
     temperatures : array-like, optional
         By default 25 values from 0.2 to 5, evenly on a logarithmic axis.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
-    measures
-        The name of `metrics` in version 0.1.
 
     References
     ----------
@@ -118,6 +113,7 @@ def plot_against_temperature(
     return AgainstDisplay(grid, arrays, {}, {}, "temperature", True, {}, "", caption=caption).draw(ax, style)
 
 
+@document
 def plot_against_bins(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -145,12 +141,6 @@ def plot_against_bins(
         Numbers of bins.
     n_resamples, rng
         Label resamplings of the dashed line; 0 leaves it out.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
-    measures
-        The name of `metrics` in version 0.1.
 
     References
     ----------
@@ -174,6 +164,7 @@ def plot_against_bins(
     )
 
 
+@document
 def plot_against_sample_size(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -201,12 +192,6 @@ def plot_against_sample_size(
         By default ten sizes from 100 (or all rows, if fewer) to n, evenly on a logarithmic axis.
     n_repeats, rng
         Random parts per size, drawn without replacement.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
-    measures
-        The name of `metrics` in version 0.1.
 
     References
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._typing import Floats
 from calibrant.core.options import check_count
 from calibrant.errors import input_error
-from calibrant.plots.displays import Display, unit_square
+from calibrant.plots.displays import Display, document, unit_square
 
 #: Corners of the drawn triangle: classes 0, 1, 2.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
@@ -79,6 +79,7 @@ class SimplexMapDisplay(Display):
         ax.set_axis_off()
 
 
+@document
 def plot_calibration_map(
     calibrator: Any, *, points: int = 101, ax: Any = None, style: str = "calibrant"
 ) -> MapDisplay | SimplexMapDisplay:
@@ -90,10 +91,6 @@ def plot_calibration_map(
         With ``predict_proba`` and ``n_classes_``.
     points : int, default 101
         Points of a curve; the simplex uses a triangle of about a fifth as many per side.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     Returns
     -------

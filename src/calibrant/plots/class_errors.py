@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._typing import ArrayLike, Floats, Space
 from calibrant.core.inputs import check_names, check_words
 from calibrant.estimators import Binned
-from calibrant.plots.displays import Display, to_forecast
+from calibrant.plots.displays import Display, document, to_forecast
 from calibrant.views import Classwise
 
 #: Name -> how a class is judged: bins of equal width or of equal mass, pairs above a threshold only.
@@ -55,6 +55,7 @@ class ClassErrorsDisplay(Display):
         )
 
 
+@document
 def plot_class_errors(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -71,16 +72,8 @@ def plot_class_errors(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     metrics : names among "sce", "ace", "tace"
         How a class is judged: equal-width bins, equal-mass bins, equal-mass bins of pairs above 0.01.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
-    measures
-        The name of `metrics` in version 0.1.
 
     References
     ----------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Space
+from calibrant.core.docstrings import fill
 from calibrant.core.inputs import Forecast, check_forecast, check_names
 from calibrant.core.options import check_rng
 from calibrant.errors import input_error, require
@@ -23,6 +24,27 @@ from calibrant.views import View, as_view
 #: Color of axes and text: readable on white and on dark paper alike.
 INK = "#4B5563"
 GRID = "#D1D5DB"
+_Plot = TypeVar("_Plot")
+#: What most pictures take; a function describes only what it takes otherwise.
+_SHARED = """
+Parameters
+----------
+y_true, y_proba, sample_weight, classes, space
+    As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
+view : View or str, optional
+    Which scores; default those of the verdict: class 1 of two classes, else the top label.
+ax : matplotlib Axes, optional
+    Where to draw.
+style : {"calibrant", "matplotlib"}
+    Our look, or the reader's own matplotlib settings for colors, grid and spines.
+measures
+    The name of `metrics` in version 0.1.
+"""
+
+
+def document(function: _Plot) -> _Plot:
+    """Complete the docstring of a function that draws (a decorator)."""
+    return fill(function, _SHARED)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from calibrant.core.inputs import check_n_bins
 from calibrant.core.options import check_count
 from calibrant.core.tables import value_table
 from calibrant.inference.evaluation import evaluate_evidence
-from calibrant.plots.displays import Display, chosen_view, new_grid, to_forecast, unit_square
+from calibrant.plots.displays import Display, chosen_view, document, new_grid, to_forecast, unit_square
 from calibrant.views import View
 
 
@@ -65,6 +65,7 @@ class KSDisplay(Display):
         return replace(self, ax=grid)
 
 
+@document
 def plot_ks(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -82,10 +83,6 @@ def plot_ks(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
-    view : View or str, optional
-        Which scores; default those of the verdict: class 1 of two classes, else the top label.
     windows : int, default 40
         Windows of equal mass of the local averages.
     n_resamples : int, default 200

@@ -13,7 +13,7 @@ from calibrant.core.options import check_count, check_share
 from calibrant.core.tables import value_table
 from calibrant.estimators import check_decay
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, chosen_view, generator, to_forecast, unit_square
+from calibrant.plots.displays import Display, chosen_view, document, generator, to_forecast, unit_square
 from calibrant.views import View
 
 
@@ -41,6 +41,7 @@ class LocalDisplay(Display):
         ax.legend(frameon=False)
 
 
+@document
 def plot_local(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -60,18 +61,10 @@ def plot_local(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
-    view : View or str, optional
-        Which scores; default those of the verdict: class 1 of two classes, else the top label.
     decay : float or several, default 0.9
         Weight kept per hundredth of score; one curve each.
     level, n_resamples, rng
         Of the band of a calibrated model (first decay).
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     References
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._typing import Bools, Floats
 from calibrant.core.options import check_type
 from calibrant.errors import input_error
-from calibrant.plots.displays import INK, Display
+from calibrant.plots.displays import INK, Display, document
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class MethodsDisplay(Display):
         ax.set_title(f"lines: 95% interval{hollow}", loc="left", fontsize="small")
 
 
+@document
 def plot_methods(methods: Any, *, ax: Any = None, style: str = "calibrant") -> MethodsDisplay:
     """Draw the methods compared, by their gain over the uncalibrated forecast.
 
@@ -52,10 +53,6 @@ def plot_methods(methods: Any, *, ax: Any = None, style: str = "calibrant") -> M
     ----------
     methods : AutoCalibrator, its ``cv_results_`` (a frame), or rows as mappings
         With method, gain, low, high, preserves_argmax, chosen.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     Examples
     --------

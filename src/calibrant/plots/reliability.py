@@ -16,7 +16,16 @@ from calibrant.core.options import check_count, check_share
 from calibrant.core.tables import Pairs, Table, sum_by, value_table
 from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.inference.null import draw_outcomes
-from calibrant.plots.displays import Display, chosen_view, generator, new_grid, odds_ticks, to_forecast, unit_square
+from calibrant.plots.displays import (
+    Display,
+    chosen_view,
+    document,
+    generator,
+    new_grid,
+    odds_ticks,
+    to_forecast,
+    unit_square,
+)
 from calibrant.views import View
 
 Curve = Literal["bins", "isotonic", "smooth", "local"]
@@ -218,6 +227,7 @@ def reliability_display(
     return ReliabilityDisplay(x, y, weight, low, high, count, curve, label, level, scale, strip, n=total, error=error)
 
 
+@document
 def plot_reliability(
     y_true: Any,
     y_proba: ArrayLike | None = None,
@@ -242,8 +252,6 @@ def plot_reliability(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space
-        As in `calibrant.evaluate`: arrays, or a frame, a path or evidence in place of `y_true`.
     view : View or str, optional
         Which scores: "top-1", "within-2", "class-3", "classwise" (small multiples), …; default those of the verdict:
         class 1 of two classes, else the top label.
@@ -261,8 +269,6 @@ def plot_reliability(
         Add the strip of counts.
     ax : matplotlib Axes, optional
         Where to draw; "classwise" takes as many axes as there are classes.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
 
     Returns
     -------

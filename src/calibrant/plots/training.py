@@ -12,7 +12,7 @@ from calibrant._typing import Floats
 from calibrant.core.inputs import check_words
 from calibrant.core.options import check_type
 from calibrant.errors import input_error
-from calibrant.plots.displays import Display
+from calibrant.plots.displays import Display, document
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class TrainingDisplay(Display):
         ax.legend(frameon=False)
 
 
+@document
 def plot_training(
     trace: Mapping[str, Any],
     *,
@@ -50,12 +51,6 @@ def plot_training(
         ``step`` and, per side ("train", "held_out"), a mapping of metric to values; or ``step`` and metrics directly.
     metrics : names, optional
         Which to draw; default all.
-    ax : matplotlib Axes, optional
-        Where to draw.
-    style : {"calibrant", "matplotlib"}
-        Our look, or the reader's own matplotlib settings for colors, grid and spines.
-    measures
-        The name of `metrics` in version 0.1.
 
     Examples
     --------

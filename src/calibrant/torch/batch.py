@@ -4,17 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from calibrant.calibrators._torch_module import WideStates
+from calibrant.core.docstrings import fill
 from calibrant.errors import InputError, input_error
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 #: torch's own mark of a row that does not count: padding, unlabeled pixels.
 IGNORE = -100
+_Loss = TypeVar("_Loss")
+#: What every function of a loss takes and returns; it describes only what it does otherwise.
+_SHARED = """
+Parameters
+----------
+logits : Tensor of shape (batch, K) or (batch, K, …)
+    Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
+target : Tensor of shape (batch,) or (batch, …)
+    Class indices, or soft labels of the shape of the logits.
+reduction : {"mean", "sum", "none"}, default="mean"
+    What to do with the rows.
+ignore_index : int, default=-100
+    Rows with this label do not count.
+class_weight : Tensor of shape (K,), optional
+    As `weight` of torch's cross-entropy.
+sample_weight : Tensor of the target's shape, optional
+    Weight of each row.
+
+Returns
+-------
+Tensor
+    A scalar, or one value per row.
+"""
+
+
+def document(function: _Loss) -> _Loss:
+    """Complete the docstring of a loss (a decorator)."""
+    return fill(function, _SHARED)
 
 
 @dataclass
@@ -244,6 +273,8 @@ class BatchLoss(WideStates):
 
     #: The function of the same loss, which errors name.
     caller: str
+    #: Options that its line in a printed network shows.
+    shown: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, ignore_index: int, class_weight: Tensor | None) -> None:
         super().__init__()
@@ -274,6 +305,10 @@ class BatchLoss(WideStates):
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of one batch."""
         return self.of(self.rows(logits, target, sample_weight))
+
+    def extra_repr(self) -> str:
+        """Show the parameters."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
 
     def shares(self, other: BatchLoss) -> bool:
         """Whether one check of a batch serves both losses: the same rows count, and no one listens in between."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, document
 
 
+@document
 def brier_loss(
     logits: Tensor,
     target: Tensor,
@@ -20,26 +21,6 @@ def brier_loss(
     """Squared distance of the forecast from the one-hot truth, summed over classes.
 
     A proper score: smaller is better; range [0, 2].
-
-    Parameters
-    ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to do with the rows.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
-
-    Returns
-    -------
-    Tensor
-        A scalar, or one value per row.
 
     Notes
     -----

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, plogp
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, document, plogp
 
 
+@document
 def entropy_penalty(
     logits: Tensor,
     target: Tensor,
@@ -20,18 +21,8 @@ def entropy_penalty(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
     target : Tensor of shape (batch,) or (batch, …)
         Class indices or soft labels: only for mask and class weights, so that every penalty is called alike.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to do with the rows.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
 
     Returns
     -------

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, document
 
 
+@document
 def focal_loss(
     logits: Tensor,
     target: Tensor,
@@ -25,25 +26,8 @@ def focal_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
     gamma : float, default=2.0
         Strength; 0 is cross-entropy.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to do with the rows.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
-
-    Returns
-    -------
-    Tensor
-        A scalar, or one value per row.
 
     Notes
     -----
@@ -101,6 +85,7 @@ class FocalLoss(BatchLoss):
     """
 
     caller = "focal_loss"
+    shown = ("gamma",)
 
     def __init__(
         self,
@@ -117,7 +102,3 @@ class FocalLoss(BatchLoss):
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
         return _focal_mean(batch, self.gamma, self.reduction)
-
-    def extra_repr(self) -> str:
-        """Show the parameters."""
-        return f"gamma={self.gamma}"

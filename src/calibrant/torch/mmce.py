@@ -15,6 +15,7 @@ from calibrant.torch.batch import (
     LossBatch,
     check_batch,
     check_positive,
+    document,
     double,
     may_look,
     smooth_root,
@@ -27,6 +28,7 @@ MIN_FACTOR_WIDTH = 0.02
 MAX_PAIRS = 256
 
 
+@document
 def mmce_loss(
     logits: Tensor,
     target: Tensor,
@@ -45,10 +47,6 @@ def mmce_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
     width : float, default=0.4
         Width of the Laplacian kernel exp(−|p − p'|/width); the authors' value.
     weighted : bool, default=True
@@ -57,12 +55,6 @@ def mmce_loss(
         "official" reproduces the authors' program for the weighted form: the *mean* over pairs divided
         once more by m² + 10⁻⁵, n² + 10⁻⁵, mn + 10⁻⁵, the root of (value + 10⁻¹⁰), and 0 for a batch
         without a correct or without a wrong row. It is smaller than the formula by roughly the number of rows.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
     normalisation
         The name of `normalization` in version 0.1.
 
@@ -241,6 +233,7 @@ class MMCELoss(BatchLoss):
     """
 
     caller = "mmce_loss"
+    shown = ("width", "weighted", "normalization")
 
     def __init__(
         self,
@@ -273,7 +266,3 @@ class MMCELoss(BatchLoss):
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
         return _mmce(batch, self.width, self.weighted, self.normalization)
-
-    def extra_repr(self) -> str:
-        """Show the parameters."""
-        return f"width={self.width}, weighted={self.weighted}, normalization={self.normalization!r}"

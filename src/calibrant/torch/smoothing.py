@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, Reduction, check_batch, check_reduction, document
 
 
+@document
 def label_smoothing(
     logits: Tensor,
     target: Tensor,
@@ -26,25 +27,8 @@ def label_smoothing(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
     smoothing : float, default=0.1
         Weight ε of the uniform distribution, in [0, 1).
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to do with the rows.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
-
-    Returns
-    -------
-    Tensor
-        A scalar, or one value per row.
 
     Notes
     -----
@@ -114,6 +98,7 @@ class LabelSmoothing(BatchLoss):
     """
 
     caller = "label_smoothing"
+    shown = ("smoothing",)
 
     def __init__(
         self,
@@ -130,7 +115,3 @@ class LabelSmoothing(BatchLoss):
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
         return _smoothed(batch, self.smoothing, self.reduction)
-
-    def extra_repr(self) -> str:
-        """Show the parameters."""
-        return f"smoothing={self.smoothing}"

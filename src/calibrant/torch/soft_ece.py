@@ -15,11 +15,13 @@ from calibrant.torch.batch import (
     LossBatch,
     check_batch,
     check_positive,
+    document,
     double,
     smooth_root,
 )
 
 
+@document
 def soft_ece_loss(
     logits: Tensor,
     target: Tensor,
@@ -37,22 +39,12 @@ def soft_ece_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
     n_bins : int, default=15
         Equal-width bins with centers (j + ½)/n_bins.
     temperature : float, default=0.01
         Softness of the membership; towards 0 it becomes the ordinary binned error.
     norm : {1, 2}, default=2
         Power of the gaps; the authors train with 2.
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
 
     Returns
     -------
@@ -124,6 +116,7 @@ class SoftECELoss(BatchLoss):
     #: λ: the authors tune it per task; 1 is the middle of their range.
     default_weight = 1.0
     caller = "soft_ece_loss"
+    shown = ("n_bins", "temperature", "norm")
 
     def __init__(
         self,
@@ -143,7 +136,3 @@ class SoftECELoss(BatchLoss):
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
         return _soft_ece(batch, self.n_bins, self.temperature, self.norm)
-
-    def extra_repr(self) -> str:
-        """Show the parameters."""
-        return f"n_bins={self.n_bins}, temperature={self.temperature}, norm={self.norm}"

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from calibrant.core.inputs import check_n_bins
-from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, check_batch, normalized_entropy, width_bin
+from calibrant.torch.batch import IGNORE, BatchLoss, LossBatch, check_batch, document, normalized_entropy, width_bin
 
 
+@document
 def uce_loss(
     logits: Tensor,
     target: Tensor,
@@ -26,20 +27,10 @@ def uce_loss(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, K) or (batch, K, …)
-        Raw scores, any float type; one logit, (batch,) or (batch, 1), stands for two classes.
-    target : Tensor of shape (batch,) or (batch, …)
-        Class indices, or soft labels of the shape of the logits.
     n_bins : int, default=15
         Equal-width bins (lo, hi] on [0, 1], the first closed, so an entropy of exactly 0 is counted.
     per_class : bool, default=True
         Mean over the predicted classes of each class's own error (section 7.3: works best in training).
-    ignore_index : int, default=-100
-        Rows with this label do not count.
-    class_weight : Tensor of shape (K,), optional
-        As `weight` of torch's cross-entropy.
-    sample_weight : Tensor of the target's shape, optional
-        Weight of each row.
 
     Returns
     -------
@@ -115,6 +106,7 @@ class UCELoss(BatchLoss):
     #: The paper's λ.
     default_weight = 10.0
     caller = "uce_loss"
+    shown = ("n_bins", "per_class")
 
     def __init__(
         self,
@@ -131,7 +123,3 @@ class UCELoss(BatchLoss):
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
         return _uce(batch, self.n_bins, self.per_class)
-
-    def extra_repr(self) -> str:
-        """Show the parameters."""
-        return f"n_bins={self.n_bins}, per_class={self.per_class}"
