@@ -109,6 +109,34 @@ def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, b
     return loss
 
 
+def curve_pass(
+    stretch: Any, s: Any, codes: Any, weights: Any, pieces: Any, bias: Any, mass: Any, by_row: Any, moments: Any
+) -> float:
+    """Return the loss of softmax(f(u) + b) over some rows; fill w·q and its sums of s^m by row and by stretch."""
+    loss = 0.0
+    n, k = s.shape
+    for i in range(n):
+        e, total, peak = mass[i], 0.0, -np.inf
+        for j in range(k):
+            t, x = stretch[i, j], s[i, j]
+            e[j] = pieces[0, t] + x * (pieces[1, t] + x * pieces[2, t]) + bias[j]
+            peak = e[j] if e[j] > peak else peak
+        truth = e[codes[i]] - peak
+        for j in range(k):
+            e[j] = _exp(e[j] - peak)
+            total += e[j]
+        loss += weights[i] * (np.log(total) - truth)
+        for j in range(k):
+            e[j] *= weights[i] / total
+            t, x = 3 * stretch[i, j], s[i, j]
+            by_row[i, t] += e[j]
+            by_row[i, t + 1] += e[j] * x
+            by_row[i, t + 2] += e[j] * x * x
+            moments[stretch[i, j], 0] += e[j] * x * x * x
+            moments[stretch[i, j], 1] += e[j] * x * x * x * x
+    return loss
+
+
 @numba.njit(nogil=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]  # numba has no types
 def _survey(bits: Any, values: Any, start: int, size: int, tolerance: float, peaks: Any) -> int:
     """Find the largest bits of each of some rows and return how many rows miss the sum 1 by more than `tolerance`.
@@ -603,6 +631,10 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         _CHECKED,
     ),
     "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
+    "curve_pass": (
+        [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
+        _CHECKED,
+    ),
     "top_pass": ([_FOUND(u, v, float64, int64[::1], t[::1]) for u, v, t in _ROWS], set()),
     "top_bins_pass": ([_FOUND(u, v, _read(int64), float64, int64, float64[:, ::1]) for u, v, _ in _ROWS], set()),
     "width_pass": (

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant import test_calibration as run_test
-from calibrant.calibrators import IsotonicMulticlass, VectorScaling
+from calibrant.calibrators import IsotonicMulticlass, OrderPreserving, StructuredMatrixScaling, VectorScaling
 from calibrant.core import fast
 from calibrant.core.declare import declared
 from calibrant.core.fingerprint import row_hashes
@@ -82,8 +82,11 @@ def test_the_kernels_are_used(monkeypatch, rows):
     run_test(y[:900], p[:900], method="resampling", metric="ece", n_resamples=50, rng=0)
     run_test(y[:900], p[:900], method="resampling", metric="sce", n_resamples=50, rng=0)
     VectorScaling().fit(p[:900], y[:900])
+    OrderPreserving().fit(p[:900], y[:900])
     IsotonicMulticlass().fit(*wide_rows())
-    assert {"search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(asked)
+    assert {"curve_pass", "search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(
+        asked
+    )
     assert {"top_pass", "top_bins_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(
         asked
     )
@@ -191,7 +194,7 @@ def test_null_draws_give_the_same_pvalue(monkeypatch, rows, metric):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", [VectorScaling, IsotonicMulticlass])
+@pytest.mark.parametrize("kind", [VectorScaling, IsotonicMulticlass, OrderPreserving, StructuredMatrixScaling])
 @pytest.mark.parametrize("n_classes", [2, 5, 40])
 def test_fits_agree_to_the_last_bits(monkeypatch, kind, n_classes, weighted):
     rng = np.random.default_rng(n_classes)

@@ -20,6 +20,7 @@ from calibrant._typing import Floats, Ints
 from calibrant.calibrators import _newton
 from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.calibrators._scores import Scores
+from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import ConvergenceWarning
@@ -152,9 +153,11 @@ class CurveLikelihood:
     """
 
     def __init__(self, scores: Scores, codes: Ints, weights: Floats, knots: Floats, biases: bool = False) -> None:
-        self.scores, self.codes, self.weights, self.knots, self.biases = scores, codes, weights, knots, biases
+        self.scores, self.knots, self.biases = scores, knots, biases
+        self.codes, self.weights = np.ascontiguousarray(codes, np.int64), np.ascontiguousarray(weights)
         self.blocks = _newton.blocks(scores, BLOCK_VALUES)
         self.parts = _parabolas(knots)
+        self.kernel = fast.kernel("curve_pass", 15 * scores.matrix.size) if scores.n_classes > 2 else None
         self.kept: list[Any] | None = None
         prepare = self._gaps if scores.n_classes == 2 else self._places
         each = len(knots) if scores.n_classes == 2 else 2 * scores.n_classes
@@ -194,42 +197,42 @@ class CurveLikelihood:
         n, k, size = len(codes), self.scores.n_classes, len(self.knots)
         n_stretches, rows = size + 1, np.arange(n)
         flat = self.parts.reshape(-1, size)  # (stretch, power) to slope
-        z = pieces[2][stretch]
-        for coefficients in pieces[1::-1]:
-            z *= s
-            z += coefficients[stretch]
-        z = z.reshape(n, k)
-        if self.biases:
-            z += parameters[size:]
-        z -= row_max(z)[:, None]
-        truth = rows * k + codes
-        loss = -float(weights @ z.ravel()[truth])
-        q = np.exp(z, out=z)
-        mass = q.sum(axis=1)
-        loss += float(weights @ np.log(mass))
-        q /= mass[:, None]
-        mass_w = q * weights[:, None]
-        powers = [mass_w.ravel()]
-        for _ in range(4):
-            powers.append(powers[-1] * s)
+        truth, places = rows * k + codes, stretch.reshape(n, k)
 
         def sums_by(index: Ints, groups: int) -> Floats:
-            parts = (np.bincount(index, values, groups * n_stretches) for values in powers[:3])
+            parts = (np.bincount(index, mass_w.ravel() * power, groups * n_stretches) for power in (1.0, s, s * s))
             return np.asarray(np.stack(list(parts), axis=1), dtype=np.float64).reshape(groups, n_stretches * 3)
 
-        places = stretch.reshape(n, k)
-        by_row = sums_by((places + n_stretches * rows[:, None]).ravel(), n)
+        bias = parameters[size:] if self.biases else np.zeros(k)
+        if self.kernel is not None:
+            mass_w, by_row, high = np.empty((n, k)), np.zeros((n, n_stretches * 3)), np.zeros((n_stretches, 2))
+            given = places, s.reshape(n, k), codes, weights, np.stack(pieces), bias
+            loss = self.kernel(*given, mass_w, by_row, high)
+        else:
+            z = pieces[2][stretch]
+            for coefficients in pieces[1::-1]:
+                z *= s
+                z += coefficients[stretch]
+            z = z.reshape(n, k) + bias
+            z -= row_max(z)[:, None]
+            loss = -float(weights @ z.ravel()[truth])
+            mass_w = np.exp(z, out=z)
+            mass = mass_w.sum(axis=1)
+            loss += float(weights @ np.log(mass))
+            mass_w *= (weights / mass)[:, None]
+            by_row = sums_by((places + n_stretches * rows[:, None]).ravel(), n)
+            cubes = mass_w.ravel() * s * s * s
+            high = np.stack([np.bincount(stretch, values, n_stretches) for values in (cubes, cubes * s)], axis=1)
         mean_w = by_row @ flat  # E_q of the basis, one row each, times its weight
         here = [np.bincount(stretch[truth], weights * s[truth] ** m, n_stretches) for m in range(3)]
         gradient = mean_w.sum(axis=0) - np.stack(here, axis=1).ravel() @ flat
-        high = [np.bincount(stretch, values, n_stretches) for values in powers[3:]]
-        moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), *high])
+        moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), high])
         hankel = moments[:, np.add.outer(np.arange(3), np.arange(3))]
         hessian = np.matmul(self.parts.transpose(0, 2, 1), np.matmul(hankel, self.parts)).sum(axis=0)
         hessian -= (mean_w / weights[:, None]).T @ mean_w
         if not self.biases:
             return CurveSums(loss, gradient, hessian)
-        by_class = mass_w.sum(axis=0)
+        by_class, q = mass_w.sum(axis=0), mass_w / weights[:, None]
         cross = (sums_by((places + n_stretches * np.arange(k)).ravel(), k) @ flat).T - mean_w.T @ q
         return CurveSums(
             loss,

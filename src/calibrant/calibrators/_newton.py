@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import comb, factorial
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,12 @@ from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 
+T = TypeVar("T")
+
 #: Scores per block of one pass, which stays in the second-level cache: of few classes, of many, and compiled.
-FEW_VALUES, BLOCK_VALUES, COMPILED_VALUES = 1 << 14, 1 << 16, 1 << 18
+FEW_VALUES, BLOCK_VALUES, COMPILED_VALUES = 1 << 15, 1 << 16, 1 << 18
+#: Scores up to which one thread is faster than starting more, and logarithms are taken once for all passes.
+ALONE = 1 << 16
 #: The search stops when a step, or the last term of its series, moves β by less than this fraction.
 STEP_TOLERANCE = 1e-8
 MAX_STEPS = 100
@@ -27,6 +31,8 @@ SAMPLES = (128, 1024)
 SAMPLE_TOLERANCE = 1e-2
 #: Derivatives of the loss from one pass.
 ORDER = 8
+#: Binomial coefficients, by which cumulants follow from moments.
+WAYS = np.array([[comb(n, i) for i in range(ORDER)] for n in range(ORDER)], dtype=np.float64)
 #: Up to this many classes sums over the classes run column by column.
 FEW_COLUMNS = 32
 #: What a score costs here, against one look at a number: several passes with an exponential each.
@@ -47,6 +53,11 @@ class Sums:
         """Take the loss and its derivatives in order."""
         loss, slope, curve, *more = map(float, values)
         return cls(loss, slope, curve, tuple(more))
+
+
+def each_block(visit: Callable[[slice], T], scores: Scores, values: int = 0) -> list[T]:
+    """Visit all blocks, on all cores if that pays."""
+    return list(map_chunks(visit, blocks(scores, values), 1 if scores.matrix.size <= ALONE else None))
 
 
 def blocks(scores: Scores, values: int = 0) -> list[slice]:
@@ -92,8 +103,7 @@ def cumulants(moments: Floats) -> Floats:
     """Return the cumulants that belong to raw moments of order 1, 2, …, one column per distribution."""
     found = np.array(moments)
     for n in range(1, len(found)):
-        ways = np.array([comb(n, i) for i in range(n)], dtype=np.float64)
-        found[n] -= ways @ (found[:n] * moments[n - 1 :: -1])
+        found[n] -= WAYS[n, :n] @ (found[:n] * moments[n - 1 :: -1])
     return found
 
 
@@ -142,7 +152,7 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
         compiled(*tidy, smooth, beta, sums)
         return Sums.of(sums)
 
-    parts = list(map_chunks(visit, blocks(scores, COMPILED_VALUES if compiled else 0)))
+    parts = each_block(visit, scores, COMPILED_VALUES if compiled else 0)
     return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
 
 
@@ -160,7 +170,7 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
         peak = row_max(z)
         return float((peak + row_max(-z)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
 
-    parts = list(map_chunks(visit, blocks(scores)))
+    parts = each_block(visit, scores)
     return max(width for width, _ in parts), all(right for _, right in parts)
 
 

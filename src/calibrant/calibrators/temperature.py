@@ -29,6 +29,8 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     Shared by every method that starts from temperature scaling. `scores` come in a logit or log view.
     """
     total = float(weights.sum())
+    if scores.matrix.size <= _newton.ALONE:  # the logarithms of all passes
+        scores = replace(scores, matrix=scores.values(), space="logit", view="logit")
     width, separable = _newton.spread(scores, codes)
     if width == 0:
         warnings.warn(
