@@ -26,7 +26,7 @@ from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
 
-__all__ = ["Comparison", "compare", "compare_evidence", "compared_metrics"]
+__all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts", "compared_metrics"]
 
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
@@ -216,6 +216,11 @@ def compare_evidence(
         return done
     notes += ("weights that are no counts give values alone on an engine",) * mute + first.notes
     return replace(done, notes=notes, rejected=first.rejected, skipped=first.skipped)
+
+
+def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:
+    """Compare two checked forecasts: `compare_evidence` under its name of version 0.1."""
+    return compare_evidence(first, second, metrics=options.pop("metrics", measures), **options)
 
 
 def compared_metrics(

@@ -28,7 +28,7 @@ from calibrant.inference.null import null_distribution
 from calibrant.inference.verdict import TOLERANCE, Verdict, judge
 from calibrant.views import ClassK, Classwise, TopLabel, View
 
-__all__ = ["Evaluation", "evaluate", "evaluate_evidence"]
+__all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
 #: Why a score that can be infinite has no interval.
@@ -402,6 +402,11 @@ def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:
     if few_clusters(clusters):
         return None
     return cox_of(evidence.pairs_of(ClassK(1)), evidence.n, level=level, clusters=clusters)
+
+
+def evaluate_forecast(evidence: Evidence, *, measures: Iterable[str] | str | None = None, **options: Any) -> Evaluation:
+    """Evaluate checked predictions: `evaluate_evidence` under its name of version 0.1."""
+    return evaluate_evidence(evidence, metrics=options.pop("metrics", measures), **options)
 
 
 def _result(name: str, metric: Metric, value: float, null: NullDistribution | None, interval: Any) -> Result:
