@@ -99,9 +99,9 @@ def _trace(name: str, network: str, start: str, seed: int, quick: bool) -> tuple
             HELD_OUT: tuple(part[:LOOK] for part in networks.tensors(images, "test")),
         }
 
-        def watch(step: int) -> None:
-            if step > steps or (step != 1 and step % every):
-                return
+        def watch(step: int) -> bool:
+            if step != 1 and step % every:
+                return False
             last = step == steps or quick
             row: dict[str, Any] = {"step": step}
             for side, (rows, labels) in sides.items():
@@ -114,6 +114,7 @@ def _trace(name: str, network: str, start: str, seed: int, quick: bool) -> tuple
                         labels.numpy(), forecast.proba, n_bins=50, threshold=THRESHOLD
                     )
             seen.append(row)
+            return step == steps
 
         size = 64
         epochs = -(-steps // -(-len(x) // size))
