@@ -43,8 +43,8 @@ BINS = 10
 #: Rows and steps of the full form; the two-layer network is slow, and 1,000 steps are 13 epochs of these rows.
 ROWS, STEPS, SLOW_STEPS = 5000, 2000, 1000
 NOTE = (
-    "Quick: the wide network on small images. Full: the paper's two-layer network for Fashion-MNIST, on part of the rows "
-    "so that it learns them by heart in few steps (the paper: 100,000 steps on all of them)."
+    "Quick: the wide network on small images. Full: the paper's two-layer network for Fashion-MNIST, on part of the "
+    "rows so that it learns them by heart in few steps (the paper: 100,000 steps on all of them)."
 )
 HELD_OUT = "held-out rows"
 
