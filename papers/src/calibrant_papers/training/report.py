@@ -250,7 +250,8 @@ class TrainingReport:
 
     def to_markdown(self) -> str:
         """Return a page with the table, versions and date."""
-        shown = {key: value for key, value in self.plan.items() if key not in ("methods", "penalties", "grid")}
+        hidden = ("methods", "penalties", "grid")
+        shown = {key: value for key, value in self.plan.items() if key not in hidden and value is not None}
         if str(self.plan.get("data")).partition("=")[0].endswith("-outputs"):  # whose parts are fixed
             shown = {k: v for k, v in shown.items() if k not in ("n_cal", "n_test")} | {"calibration rows": 2000}
         plan = ", ".join(f"{key} {str(value).partition('=')[0]}" for key, value in shown.items())
