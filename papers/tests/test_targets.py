@@ -198,7 +198,7 @@ def test_published_values_of_the_spline_paper(quick):
 
 
 def test_a_finished_claim_that_is_not_confirmed_has_its_numbers_and_a_reason():
-    kept = store.kept_all(ROOT / "papers", list_targets())
+    kept = [o for o in store.kept_all(ROOT / "papers", list_targets()) if store.EARLIER not in o.date]
     found = [(o.name, o.quick, f) for o in kept for f in o.result.unconfirmed]
     assert found
     assert not [(name, quick, f.text) for name, quick, f in found if not (f.measured and f.reason)]
