@@ -16,7 +16,7 @@ from calibrant_papers.book import book_markdown, summary_page, write_book, write
 from calibrant_papers.commands.reproduce import command
 from calibrant_papers.reproduction import PAPERS, Outcome, Target, attempt
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
-from helpers import data_path
+from helpers import ROOT, data_path
 
 #: The list of the specification.
 NAMES = {
@@ -195,6 +195,14 @@ def test_published_values_of_the_spline_paper(quick):
     lines = {line.label: line.ours for line in quick("gupta-table-1").lines}
     assert lines["cifar10_resnet110: uncalibrated"] == pytest.approx(4.750, abs=0.0006)
     assert lines["cifar10_resnet110: temperature"] == pytest.approx(0.916, abs=0.002)
+
+
+def test_a_finished_claim_that_is_not_confirmed_has_its_numbers_and_a_reason():
+    kept = [o for o in store.kept_all(ROOT / "papers", list_targets()) if store.EARLIER not in o.date]
+    found = [(o.name, o.quick, f) for o in kept for f in o.result.unconfirmed]
+    assert found
+    assert not [(name, quick, f.text) for name, quick, f in found if not (f.measured and f.reason)]
+    assert not [(o.name, line.label) for o in kept for line in o.result.missed if not line.reason]
 
 
 # -- verdicts can fail ----------------------------------------------------------------------------

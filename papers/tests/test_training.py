@@ -142,6 +142,55 @@ def _worse(cell):
     return {**cell, "results": results}
 
 
+def _made_up(method, penalty, seed, ece, nll):
+    measures = dict.fromkeys(("accuracy", "ace", "ace_nixon", "mmce", "brier"), 0.5) | {
+        "ece": ece,
+        "uce": ece,
+        "nll": nll,
+    }
+    curve = {"threshold": [1.0, 0.5], "error": [0.2, 0.1], "coverage": [1.0, 0.5]}
+    swap = {"share": [0.0, 1.0], "uncertainty": [0.1, 0.2]}
+    parts = {
+        "aurc": 0.1,
+        "rejection": curve,
+        "swap_in": swap,
+        "ood": {"auroc": 0.9, "fpr95": 0.1},
+        "measures": measures,
+    }
+    results = {"1": {"temperature": 1.0, **parts}, "optimal": {"temperature": 2.0, **parts}}
+    return {"method": method, "penalty": penalty, "seed": seed, "results": results}
+
+
+@pytest.mark.parametrize(("better", "helps"), [(10, True), (8, True), (7, False)])
+def test_the_page_says_whether_a_penalty_helps_beyond_a_temperature(better, helps, tmp_path):
+    """Five seeds of two methods are ten pairs: eight of them and the mean must be lower."""
+    cells = []
+    for i, (method, seed) in enumerate((m, s) for m in ("plain", "swag") for s in range(5)):
+        cells += [_made_up(method, "none", seed, 0.02, 0.3), _made_up(method, "entropy", seed, 0.03, 0.4)]
+        cells.append(_made_up(method, "uce", seed, 0.01 if i < better else 0.021, 0.3))
+    report = training.TrainingReport("made up", "other", "", {"rows": 2000}, tuple(cells), ())
+    found = {row["penalty"]: row for row in report.beyond_temperature()}
+    assert found["uce"]["ece"]["lower"] == better
+    assert found["uce"]["ece"]["helps"] is helps
+    assert not found["uce"]["nll"]["helps"]
+    page = report.to_markdown()
+    assert page.startswith("# Training for calibration: made up, 2,000 training rows\n")
+    assert ("uce lowers ECE and UCE in the mean" in page) == helps
+    assert ("No: beyond temperature scaling no penalty lowers" in page) != helps
+    assert "- entropy, 10 pairs: ECE 2.00% without and 3.00% with it, lower in 0" in page
+    training.write_report(tmp_path, report)
+    assert "uce, T optimal" in (tmp_path / "penalties.svg").read_text(encoding="utf-8")
+
+
+def test_one_lucky_mean_is_no_help():
+    """Lower in eight of ten pairs, higher in the mean: no help."""
+    cells = [_made_up("plain", "none", seed, 0.02, 0.3) for seed in range(10)]
+    cells += [_made_up("plain", "uce", seed, 0.019 if seed < 8 else 0.09, 0.3) for seed in range(10)]
+    (row,) = training.TrainingReport("made up", "other", "", {}, tuple(cells), ()).beyond_temperature()
+    assert row["ece"]["lower"] == 8
+    assert not row["ece"]["helps"]
+
+
 def test_saved_logits_are_what_was_measured(real):
     from calibrant.metrics import expected_calibration_error
 

@@ -194,7 +194,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return slopes
 
     def _predict(self, x: Floats) -> Floats:
-        out = np.full(x.shape, self.weights_[-1] / x.shape[1])  # [1] eq. (7)
+        out = np.full(x.shape, self.weights_[-1] / x.shape[1])  # [1] eq. (5)
         for weight, temperature in zip(self.weights_, [*self.temperatures_, 1.0], strict=False):
             if weight > 0:
                 with np.errstate(over="ignore"):

@@ -139,9 +139,10 @@ def table_7(quick: bool, data: Path | None, rng: RNG = 0) -> TargetResult:
                 f"{MAIN}: the spline beats temperature scaling by {name}",
                 ours < others["temperature"],
                 measured=f"{ours:.4f} against {others['temperature']:.4f}",
-                reason=""
+                reason="a bin of few rows decides"
                 if name == "MCE"
-                else "six knots smooth over the few uncertain rows; ImageNet has more of them",
+                else "six knots smooth over the few uncertain rows (twenty: KDE-ECE 0.0112, Brier 0.0442); ImageNet "
+                "has more of them",
                 novelty="spline",
             )
         )

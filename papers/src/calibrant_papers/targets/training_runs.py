@@ -68,7 +68,7 @@ def _run(plan: Plan, folder: Path, quick: bool) -> tuple[TrainingReport, dict[st
     if "plain" not in plan.methods:
         return report, _logits(folder)
     rest = replace(plan, methods=("ensemble",) if quick else (*training.METHODS[1:4], "ensemble"))
-    rest = replace(rest, penalties=("none",)) if quick else replace(rest, seeds=plan.seeds[:1])
+    rest = replace(rest, penalties=("none",)) if quick else rest
     more = training.run(folder, rest, jobs=jobs)
     known = {(c["method"], c["penalty"], c["seed"]): c for c in (*report.cells, *more.cells)}
     return replace(report, cells=tuple(known.values())), _logits(folder)

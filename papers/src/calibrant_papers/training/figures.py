@@ -10,13 +10,14 @@ import numpy as np
 
 from calibrant.core.atomic import atomic_path
 from calibrant.errors import require
-from calibrant_papers.training.plan import METHODS
+from calibrant_papers.training.plan import METHODS, PENALTIES
 from calibrant_papers.training.report import TrainingReport
 
 
 def draw(report: TrainingReport, folder: Path) -> list[Path]:
     """Draw every figure the run has numbers for, as SVG files; return their paths."""
     figures: dict[str, tuple[bool, Callable[[Any, TrainingReport], None]]] = {
+        "penalties": (bool(report.cells), draw_penalties),
         "rejection": (bool(report.cells), draw_rejection),
         "foreign": (bool(report.cells), draw_foreign),
         "traces": (bool(report.traces), draw_traces),
@@ -47,6 +48,27 @@ def _lines(axes: Any, report: TrainingReport, result: str, x: str, y: str) -> No
             mean = np.mean([np.array(curve[y], dtype=float) for curve in curves], axis=0)
             axes.plot(curves[0][x], mean, label=method, marker=".", linewidth=1.2)
     axes.legend(frameon=False)
+
+
+def draw_penalties(axes: Any, report: TrainingReport) -> None:
+    """Draw the ECE of every model as trained (open) and at its optimal temperature (filled), by method and penalty."""
+    methods = [m for m in METHODS if any(cell["method"] == m for cell in report.cells)]
+    penalties = [p for p in PENALTIES if any(cell["penalty"] == p for cell in report.cells)]
+    for j, penalty in enumerate(penalties):
+        for at, face in (("1", "none"), ("optimal", f"C{j}")):
+            points = [
+                (
+                    methods.index(cell["method"]) + 0.2 * (j - (len(penalties) - 1) / 2),
+                    cell["results"][at]["measures"]["ece"],
+                )
+                for cell in report.cells
+                if cell["penalty"] == penalty
+            ]
+            x, y = np.array(points).T
+            axes.scatter(x, 100 * y, s=16, facecolors=face, edgecolors=f"C{j}", label=f"{penalty}, T {at}")
+    axes.set_xticks(range(len(methods)), methods)
+    axes.set(ylabel="ECE in %, one dot per seed", title=report.data, ylim=(0, None))
+    axes.legend(frameon=False, ncols=len(penalties), fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
 def draw_rejection(axes: Any, report: TrainingReport) -> None:

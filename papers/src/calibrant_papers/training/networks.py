@@ -115,10 +115,13 @@ def train(
     batch_size: int,
     seed: int,
     held_out: tuple[Tensor, Tensor] | None = None,
-    after_step: Callable[[int], None] | None = None,
+    after_step: Callable[[int], bool | None] | None = None,
 ) -> None:
-    """Train with Adam; with `held_out` rows keep the weights of the epoch with the best accuracy on them."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=1e-6)
+    """Train with Adam; with `held_out` rows keep the weights of the epoch with the best accuracy on them.
+
+    `after_step` is called with the number of each step; True ends the training there.
+    """
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=1e-6, fused=True)
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", factor=0.1, patience=20)
     loss = loss_of(penalty, weight)
     generator = torch.Generator().manual_seed(seed)
@@ -132,7 +135,8 @@ def train(
             optimizer.step()
             step += 1
             if after_step is not None:
-                after_step(step)
+                if after_step(step):
+                    return
                 model.train()
         if held_out is not None:
             found = accuracy(model, *held_out)

@@ -32,6 +32,8 @@ BY_SEED = (
     ("UCE, optimal T", "optimal", "uce"),
     ("NLL, optimal T", "optimal", "nll"),
 )
+#: What a penalty must lower beyond a temperature, and in which share of the pairs of method and seed.
+BEYOND, HELPS = ("ece", "uce", "nll"), 0.8
 #: Table 1 of the UCE paper, Fashion-MNIST, SWAG on a ResNet: (penalty, temperature) → columns.
 PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
     key: dict(zip(("accuracy", "ece", "ace", "uce", "mmce", "brier", "nll"), values, strict=True))
@@ -104,6 +106,55 @@ class TrainingReport:
             distance = [[abs(np.log(r["optimal"]["temperature"])) for r in pair] for pair in pairs]
             rows.append(row | {"T nearer to 1": sum(bool(a < b) for a, b in distance)})
         return rows
+
+    def beyond_temperature(self) -> list[dict[str, Any]]:
+        """Return what every penalty adds to a temperature, over pairs of method and seed with and without it."""
+        cells = {(c["method"], c["penalty"], c["seed"]): c["results"]["optimal"]["measures"] for c in self.cells}
+        rows = []
+        for penalty in dict.fromkeys(p for _, p, _ in cells if p != "none"):
+            pairs = [
+                (cells[method, "none", seed], own)
+                for (method, p, seed), own in cells.items()
+                if p == penalty and (method, "none", seed) in cells
+            ]
+            if not pairs:
+                continue
+            row: dict[str, Any] = {"penalty": penalty, "pairs": len(pairs)}
+            for key in BEYOND:
+                without, own = np.array([[a[key], b[key]] for a, b in pairs]).T
+                lower = int((own < without).sum())
+                row[key] = {
+                    "without": float(without.mean()),
+                    "with": float(own.mean()),
+                    "lower": lower,
+                    "helps": bool(lower >= HELPS * len(pairs) and own.mean() < without.mean()),
+                }
+            rows.append(row)
+        return rows
+
+    def _answer(self) -> list[str]:
+        """Say whether a penalty helps beyond temperature scaling, with the numbers."""
+        rows = self.beyond_temperature()
+        if not rows:
+            return []
+        names = {key: TITLES[key].removesuffix(" %") for key in BEYOND}
+        helped = {row["penalty"]: [names[key] for key in BEYOND if row[key]["helps"]] for row in rows}
+        words = "; ".join(f"{penalty} lowers {' and '.join(found)}" for penalty, found in helped.items() if found)
+        head = (
+            f"Beyond temperature scaling {words} in the mean and four of five pairs; nothing else shows."
+            if words
+            else "No: beyond temperature scaling no penalty lowers ECE, UCE or NLL in the mean and four of five pairs."
+        )
+        lines = []
+        for row in rows:
+            parts = [
+                f"{names[key]} {_unit(row[key]['without'], key)} without and {_unit(row[key]['with'], key)} with it, "
+                f"lower in {row[key]['lower']}"
+                for key in BEYOND
+            ]
+            lines.append(f"- {row['penalty']}, {row['pairs']} pairs: {'; '.join(parts)}.")
+        how = "A pair is one method and one seed, both at the optimal temperature, with and without the penalty."
+        return ["## Does a penalty help beyond a temperature?", "", f"{head} {how}", "", *lines, ""]
 
     def findings(self) -> list[Finding]:
         """Check what the papers say against the cells."""
@@ -179,6 +230,7 @@ class TrainingReport:
             "plan": self.plan,
             "summary": self.summary(),
             "by_seed": self.by_seed(),
+            "beyond_temperature": self.beyond_temperature(),
             "published": [{"penalty": p, "temperature": t, **values} for (p, t), values in PUBLISHED.items()],
             "findings": [{"claim": f.claim, "holds": f.holds, "detail": f.detail} for f in self.findings()],
             "cells": list(self.cells),
@@ -198,7 +250,8 @@ class TrainingReport:
 
     def to_markdown(self) -> str:
         """Return a page with the table, versions and date."""
-        shown = {key: value for key, value in self.plan.items() if key not in ("methods", "penalties", "grid")}
+        hidden = ("methods", "penalties", "grid")
+        shown = {key: value for key, value in self.plan.items() if key not in hidden and value is not None}
         if str(self.plan.get("data")).partition("=")[0].endswith("-outputs"):  # whose parts are fixed
             shown = {k: v for k, v in shown.items() if k not in ("n_cal", "n_test")} | {"calibration rows": 2000}
         plan = ", ".join(f"{key} {str(value).partition('=')[0]}" for key, value in shown.items())
@@ -206,12 +259,16 @@ class TrainingReport:
             "T = 1: as trained; any other T: one temperature for all samples, fitted on the calibration rows. "
             "Mean ± standard deviation over seeds. ACE is the UCE paper's (top label, by predicted class)."
         )
+        rows = f", {self.plan['rows']:,} training rows" if self.plan.get("rows") else ""
         lines = [
-            "# Training for calibration",
+            f"# Training for calibration: {self.data}{rows}",
             "",
             stamp("calibrant train", "torch"),
             "",
             f"Data: {self.data}; out-of-distribution data: {self.foreign}. Settings: {plan}.",
+            "",
+            *self._answer(),
+            "## Every model",
             "",
             reading,
             "",
@@ -228,10 +285,10 @@ class TrainingReport:
                 *markdown(beside, right_from=2),
                 "",
             ]
-        rows = self.by_seed()
-        if any(row["seeds"] > 1 for row in rows):
+        seeds = self.by_seed()
+        if any(row["seeds"] > 1 for row in seeds):
             titles = [*(title for title, _, _ in BY_SEED), "T nearer to 1"]
-            body = [[r["method"], r["penalty"], *(f"{r[t]} of {r['seeds']}" for t in titles)] for r in rows]
+            body = [[r["method"], r["penalty"], *(f"{r[t]} of {r['seeds']}" for t in titles)] for r in seeds]
             lines += ["## Seed by seed", "", "Seeds in which a penalty is better than none with the same method.", ""]
             lines += [*markdown([["method", "penalty", *titles], *body], right_from=2), ""]
         if self.trials:
@@ -281,6 +338,10 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def _number(value: float, column: str) -> str:
     return f"{value:.3f}" if column in PLAIN_NUMBERS else f"{100 * value:.2f}"
+
+
+def _unit(value: float, column: str) -> str:
+    return _number(value, column) + ("" if column in PLAIN_NUMBERS else "%")
 
 
 def _seeds(row: dict[str, Any]) -> str:
