@@ -158,6 +158,7 @@ def report_of(folder: str | Path) -> TrainingReport:
     if trials:
         plan["weights"] = [list(pair) for pair in chosen_weights(trials)]
     images = images_of(plan["data"], plan["rows"], plan["n_cal"], plan["n_test"])
+    plan["rows"] = len(images.y_train)
     return TrainingReport(
         settings["data"], images.foreign_name, images.note, plan, tuple(cells), tuple(traces), tuple(trials)
     )
