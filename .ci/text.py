@@ -16,10 +16,10 @@ MARKS = (b"<<<<<<< ", b"=======\n", b">>>>>>> ")
 
 
 def problems(path: Path) -> list[str]:
-    """What is wrong with one file; a file that holds a zero byte is not text."""
+    """What is wrong with one file; one that holds a zero byte is not text, and nobody types a picture."""
     data = path.read_bytes()
     found = [f"larger than {LARGEST:,} bytes"] if len(data) > LARGEST else []
-    if b"\0" in data or not data:
+    if b"\0" in data or not data or path.suffix == ".svg":
         return found
     lines = data.splitlines(keepends=True)
     if b"\r\n" in data:
