@@ -15,7 +15,7 @@ from calibrant.cli._progress import progress
 from calibrant.core.atomic import write_text
 
 
-@click.command("bench")
+@click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})  # also without its group
 @click.option("--quick", is_flag=True, help="One round on small arrays: shows that everything runs, proves no goal.")
 @click.option(
     "--only",

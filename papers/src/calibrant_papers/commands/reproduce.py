@@ -13,6 +13,7 @@ from calibrant.core.atomic import write_text
 
 @click.command(
     "reproduce",
+    context_settings={"help_option_names": ["-h", "--help"]},  # also where it is called without its group
     epilog="Examples: calibrant reproduce · calibrant reproduce gupta-table-1 --data DIR -o out · "
     "calibrant reproduce all --quick --data DIR -o book",
 )

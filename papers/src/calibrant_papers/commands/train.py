@@ -16,6 +16,7 @@ PENALTIES = ("none", "entropy", "mmce", "uce")
 
 @click.command(
     "train",
+    context_settings={"help_option_names": ["-h", "--help"]},  # also where it is called without its group
     epilog="Example: calibrant train --quick -o runs/quick && calibrant evaluate runs/quick/logits/swag-uce-0.npz",
 )
 @click.option(
