@@ -198,7 +198,12 @@ def findings(
     missing = {cell["group"] for cell in cells if cell_key(cell) not in done}
     shown = [done[cell_key(cell)] for cell in cells if cell["group"] not in missing]
     rows = _collect(shown)
-    return StudyResult("inference", tuple(rows), _sentence(rows, [part for part in PARTS if part in missing]))
+    text = _sentence(rows, [part for part in PARTS if part in missing])
+    times = {row["measured"] for row in rows}
+    if len(times) == 1:  # said once, not in every row
+        text += f" All were measured {times.pop()}."
+        rows = [{name: value for name, value in row.items() if name != "measured"} for row in rows]
+    return StudyResult("inference", tuple(rows), text)
 
 
 def _find(cell: Cell) -> Finding:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,11 +22,11 @@ __all__ = [
     "Build",
     "Entrant",
     "Goal",
-    "Megabytes",
     "Outcome",
     "Race",
     "Seconds",
     "Timing",
+    "Used",
     "both",
     "floor",
     "load",
@@ -49,8 +49,11 @@ class Seconds(float):
     """A time that the entrant measured by itself (for example in a fresh interpreter)."""
 
 
-class Megabytes(float):
-    """The largest memory of a process that the entrant started; its time is taken outside."""
+class Used(NamedTuple):
+    """Largest memory and processor time of a process that the entrant started; its clock time is taken outside."""
+
+    megabytes: float
+    cpu: float
 
 
 def load(module: str) -> Any:
@@ -301,7 +304,9 @@ def _time(run: Callable[[], Any]) -> tuple[float, float]:
         taken, used = time.perf_counter() - start, time.process_time() - processor
     finally:
         gc.enable()
-    return (float(result), float(result)) if isinstance(result, Seconds) else (taken, used)
+    if isinstance(result, Seconds):
+        return float(result), float(result)
+    return taken, result.cpu if isinstance(result, Used) else used
 
 
 def _timing(entrant: Entrant, taken: list[tuple[float, float]]) -> Timing:
@@ -333,7 +338,7 @@ def _peak_megabytes(run: Callable[[], Any]) -> float | None:
         result = run()
     except Exception:  # foreign code may fail in any way; its times stand
         return None
-    return float(result) if isinstance(result, Megabytes) else max(_kilobytes("VmHWM") - before, 0) * 1024 / 1e6
+    return result.megabytes if isinstance(result, Used) else max(_kilobytes("VmHWM") - before, 0) * 1024 / 1e6
 
 
 def _kilobytes(name: str) -> int:

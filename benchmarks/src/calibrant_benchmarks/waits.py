@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant_benchmarks.arrays import QUICK, probabilities
-from calibrant_benchmarks.frame import Entrant, Goal, Megabytes, Race, floor, ours
+from calibrant_benchmarks.frame import Entrant, Goal, Race, Used, floor, ours
 
 #: The Python of this process starts the command, so that an environment need not be active.
 _COMMAND = (sys.executable, "-m", "calibrant")
@@ -40,20 +42,41 @@ def _waiting(name: str, *words: str, n: int = 0, k: int = 0, kind: str = "npz") 
     return entrants
 
 
-def _run(words: Sequence[str], folder: str) -> Megabytes:
-    """Run a command to its end and return the largest memory of its process.
+#: Runs the commands it reads, one at a time. The peak of a new process counts that of the process that started it, so the
+#: bench with its large arrays must not start the command itself.
+_LAUNCHER = """
+import json, os, subprocess, sys, tempfile
+for line in sys.stdin:
+    words, folder, around = json.loads(line)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        started = subprocess.Popen(words, cwd=folder, env=around, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["no message"])[-1]
+    print(json.dumps([started.returncode, last, used.ru_maxrss, used.ru_utime + used.ru_stime]), flush=True)
+"""
+
+
+@cache
+def _launcher() -> Any:
+    words = [sys.executable, "-I", "-c", _LAUNCHER]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 -- our own text
+
+
+def _run(words: Sequence[str], folder: str) -> Used:
+    """Run a command to its end and return what its process used.
 
     An installed package has its bytecode, so the command may write it, whatever the environment of the bench says.
     """
     around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
-        started = subprocess.Popen(words, cwd=folder, env=around, stdout=subprocess.DEVNULL, stderr=errors)  # noqa: S603
-        _, status, used = os.wait4(started.pid, 0)
-        started.returncode = os.waitstatus_to_exitcode(status)
-        if started.returncode:
-            errors.seek(0)
-            raise RuntimeError((errors.read().strip().splitlines() or ["no message"])[-1])
-    return Megabytes(used.ru_maxrss * 1024 / 1e6)
+    launcher = _launcher()
+    launcher.stdin.write(json.dumps([list(words), folder, around]) + "\n")
+    launcher.stdin.flush()
+    code, last, kilobytes, cpu = json.loads(launcher.stdout.readline())
+    if code:
+        raise RuntimeError(last)
+    return Used(kilobytes * 1024 / 1e6, cpu)
 
 
 def _write(file: Path, n: int, k: int) -> None:

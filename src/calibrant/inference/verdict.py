@@ -24,6 +24,10 @@ ALPHA = 0.05
 TOO_COARSE = 0.05
 #: How far a gap may go and still count as calibrated, unless given otherwise.
 TOLERANCE = 0.02
+#: Below this rate an event is rare and differences need two decimals.
+RARE = 0.05
+#: Below this width of the interval of the gap, one decimal would not tell its ends apart.
+SHARP = 0.002
 #: Rows behind "when it says A, it is right B".
 CLAIM_ROWS = 30
 #: What to do about a gap.
@@ -180,6 +184,12 @@ class Facts(Record):
     def bias(self) -> float:
         """Predicted minus observed."""
         return self.predicted - self.observed
+
+    @property
+    def decimals(self) -> int:
+        """Decimals of a difference in points: two where the event is rare or the rows tell such small gaps apart."""
+        rare = self.event is not None and min(self.observed, self.predicted) < RARE
+        return 2 if rare or (self.gap is not None and self.gap.high - self.gap.low < SHARP) else 1
 
     @property
     def smallest(self) -> float | None:
@@ -347,8 +357,11 @@ class _Words:
         return no_answer(facts)
 
     def _confidence(self) -> str:
-        bias = self.facts.bias
-        return f"{'Overconfident' if bias > 0 else 'Too cautious'} by {points(bias)} points"
+        return f"{'Overconfident' if self.facts.bias > 0 else 'Too cautious'} by {self._size()} points"
+
+    def _size(self) -> str:
+        """Return the size of the gap with the decimals of its interval."""
+        return f"{100 * abs(self.facts.bias):.{self.facts.decimals}f}"
 
     def _risk(self) -> str:
         facts = self.facts
@@ -356,7 +369,7 @@ class _Words:
         larger, smaller = max(facts.predicted, facts.observed), min(facts.predicted, facts.observed)
         ratio = larger / smaller if smaller > 0 else math.inf
         if ratio < 1.1:
-            return f"Risk {word} by {points(facts.bias)} points"
+            return f"Risk {word} by {self._size()} points"
         for limit, phrase in _RATIOS:
             if ratio < limit:
                 return f"Risk {phrase.format(word)}"
@@ -497,11 +510,11 @@ def signed_ends(gap: Interval) -> tuple[str, str]:
     >>> signed_ends(Interval(-0.006, -0.012, 0.0006, 0.95, "hall", 20_000))
     ('−1.2', '+0.1')
     """
-    low, high = signed(gap.low), signed(gap.high)
-    if low == high != "0" or len(low.partition(".")[2]) != len(high.partition(".")[2]):
-        digits = 2 if low == high or max(-gap.low, gap.high) < 0.0095 else 1
-        texts = [f"{100 * end:+.{digits}f}" for end in (gap.low, gap.high)]
-        low, high = (text.replace("-", "−") if float(text) else text[1:] for text in texts)
+    ends = (gap.low, gap.high)
+    same = f"{100 * gap.low:.1f}" == f"{100 * gap.high:.1f}"
+    small = min(map(abs, ends)) < 0.00095 and max(map(abs, ends)) < 0.0095
+    texts = [f"{100 * end:+.{2 if same or small else 1}f}".replace("-", "−") for end in ends]
+    low, high = (text if float(text[1:]) else text[1:] for text in texts)
     return low, high
 
 
@@ -513,4 +526,4 @@ def rates(*values: float) -> list[str]:
     >>> rates(0.061, 0.031), rates(0.42, 0.3)
     (['6.10%', '3.10%'], ['42.0%', '30.0%'])
     """
-    return [percent(value, 2 if min(values) < 0.05 else 1) for value in values]
+    return [percent(value, 2 if min(values) < RARE else 1) for value in values]

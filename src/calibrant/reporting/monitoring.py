@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.core.moments import wilson
 from calibrant.core.row_evidence import digest
 from calibrant.core.text import count, percent, points, pvalue_phrase
-from calibrant.inference.verdict import event_name, first_lower, rates
+from calibrant.inference.verdict import RARE, event_name, first_lower, rates
 from calibrant.monitoring.days import MonitorReport
 from calibrant.reporting.content import day_in_words
 from calibrant.reporting.downloads import Download
@@ -20,7 +20,7 @@ from calibrant.reporting.glossary import monitor_glossary, provenance
 from calibrant.reporting.page import Report
 from calibrant.reporting.summary import method_note
 from calibrant.reporting.svg import WIDTHS, Axes, Picture, drawing, nice_ticks, path, tag, text
-from calibrant.reporting.words import RARE, Language, tile
+from calibrant.reporting.words import Language, tile
 
 __all__ = ["report_monitor"]
 

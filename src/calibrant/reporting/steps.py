@@ -10,14 +10,14 @@ import numpy as np
 from calibrant._typing import Floats
 from calibrant.core.moments import wilson
 from calibrant.core.tables import SLACK, Table
+from calibrant.inference.verdict import RARE
 from calibrant.reporting.figures import consistency
 
 __all__ = ["FEWEST", "Group", "fewest", "group_edges", "groups_of", "histogram"]
 
 #: Rows below which a step is joined with its neighbor (fewer where there are fewer than 240 rows).
 FEWEST = 30
-#: An event rarer than this gets narrow steps at the low end.
-RARE = 0.05
+#: Narrow steps at the low end for a rare event.
 _RARE_EDGES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
 

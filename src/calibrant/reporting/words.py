@@ -13,10 +13,6 @@ from calibrant.inference.verdict import ALPHA, Verdict, event_name, first_lower,
 
 __all__ = ["GLYPHS", "ErrorBars", "Language", "joined", "language_of", "repair_word", "share"]
 
-#: Below this rate an event is rare and differences need two decimals.
-RARE = 0.05
-#: Below this width of the interval of the gap, one decimal would not tell its ends apart.
-SHARP = 0.002
 #: A sign beside the words of a state; never alone.
 GLYPHS = {
     "miscalibrated": "✕",
@@ -195,11 +191,7 @@ class ErrorBars(Language):
 
 def language_of(facts: Any) -> Language:
     """Return the language for facts on class probabilities; an event that is a bare number is a class."""
-    sharp = facts.gap is not None and facts.gap.high - facts.gap.low < SHARP
-    if facts.event is None:
-        return Language(decimals=2 if sharp else 1)
-    rare = min(facts.observed, facts.predicted) < RARE
-    return Language(event_name(facts.event), 2 if rare or sharp else 1)
+    return Language(None if facts.event is None else event_name(facts.event), facts.decimals)
 
 
 def near(value: float) -> str:
@@ -324,9 +316,8 @@ def fault(before: Any, language: Language) -> tuple[str, str]:
 def headline(before: Any, after: Any, language: Language) -> str:
     """Return at most five words: what is wrong, and what the repair did."""
     verdict: Verdict = before.verdict
-    if after is None:  # with the decimals of the boxes and tiles below it
-        gap = (before.facts.bias if verdict.direction else None) or 0.0
-        return verdict.headline.replace(f"by {points(gap)} points", f"by {language.points(gap)} points")
+    if after is None:
+        return verdict.headline
     word = repair_word(before, after)
     if word == "not needed":
         return f"{verdict.headline}" if verdict.status != "no gap found" else "No gap found, none needed"

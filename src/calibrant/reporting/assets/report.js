@@ -141,7 +141,7 @@
     svg.querySelector("title").textContent = "Reliability diagram: " + before.label;
     svg.querySelector("text.axis").textContent = before.label + ", %";
     byId("bincount").textContent = m;
-    slider.setAttribute("aria-valuetext", m + " bins");
+    slider.setAttribute("aria-valuetext", m + " groups");
     var value = error(main), output = byId("ece");
     output.textContent = (100 * value).toFixed(3);
     output.dataset.value = value;
