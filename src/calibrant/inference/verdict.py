@@ -511,9 +511,8 @@ def signed_ends(gap: Interval) -> tuple[str, str]:
     ('−1.2', '+0.1')
     """
     ends = (gap.low, gap.high)
-    same = f"{100 * gap.low:.1f}" == f"{100 * gap.high:.1f}"
     small = min(map(abs, ends)) < 0.00095 and max(map(abs, ends)) < 0.0095
-    texts = [f"{100 * end:+.{2 if same or small else 1}f}".replace("-", "−") for end in ends]
+    texts = [f"{100 * end:+.{2 if small or gap.high - gap.low < SHARP else 1}f}".replace("-", "−") for end in ends]
     low, high = (text if float(text[1:]) else text[1:] for text in texts)
     return low, high
 
