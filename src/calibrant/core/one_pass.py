@@ -65,20 +65,26 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
 
     def plain(block: Array, codes: Ints) -> Found:
         bits, one = bits_of(block), np.ones(k, block.dtype)
-        best, sums, out = np.empty(len(block), bits.dtype), np.empty(len(block), block.dtype), np.zeros((2, size))
+        sums, out = np.empty(len(block), block.dtype), np.zeros((2, size))
+        best, top = np.empty(len(block), bits.dtype), np.empty(len(block), np.intp)
         for rows in pieces(len(block), block.strides[0], _PIECE):
             if k < _NARROW:
                 np.ascontiguousarray(bits[rows].T).max(axis=0, out=best[rows])
             else:
-                bits[rows].max(axis=1, out=best[rows])
+                bits[rows].argmax(axis=1, out=top[rows])
             np.dot(block[rows], one, out=sums[rows])
+        flat, start = bits.ravel(), np.arange(0, block.size, k)
+        best = best if k < _NARROW else flat[start + top]
         clean, high = clean_rows(best, sums, tolerance)
         if not clean:
             return clean, high, out
         score = np.minimum(best.view(block.dtype), 1)
-        hit = bits.ravel()[np.arange(0, block.size, k) + codes] == best
-        tied = np.flatnonzero(hit & (score <= _TIED))
-        hit[tied] = bits[tied].argmax(axis=1) == codes[tied]
+        if k < _NARROW:
+            hit = flat[start + codes] == best
+            tied = np.flatnonzero(hit & (score <= _TIED))
+            hit[tied] = bits[tied].argmax(axis=1) == codes[tied]
+        else:
+            hit = top == codes
         for rows in row_chunks(len(block)):
             out += count_width(score[rows], hit[rows], None, m)
         return clean, high, out
