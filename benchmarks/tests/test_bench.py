@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import calibrant_benchmarks as bench
 from calibrant.errors import InputError
 from calibrant_benchmarks import report as report_module
+from calibrant_benchmarks import waits
 from calibrant_benchmarks.arrays import binary, clear, logits, probabilities
 from calibrant_benchmarks.command import command
 from calibrant_benchmarks.frame import Absent, Goal, Race, Seconds, both, checking, floor, load, ours, peer, run_race
@@ -298,3 +299,13 @@ def test_growth_has_a_table_and_a_picture(tmp_path, monkeypatch: pytest.MonkeyPa
     assert [point.shown for point in found.points[::4]] == [("rows", "classes"), ("classes",)]
     found.draw(tmp_path / "growth.svg")
     assert (tmp_path / "growth.svg").stat().st_size > 5000
+
+
+def test_a_command_is_measured_without_the_bench_that_starts_it():
+    """The peak of a new process counts that of its parent, and its processor time is not that of its parent."""
+    held = np.ones(40_000_000)  # 320 MB of the bench itself
+    used = waits._run([sys.executable, "-c", "sum(range(3_000_000))"], ".")
+    assert held.nbytes / 1e6 > 300 > 100 > used.megabytes > 5
+    assert 0.01 < used.cpu < 10
+    with pytest.raises(RuntimeError, match="ValueError: no"):
+        waits._run([sys.executable, "-c", "raise ValueError('no')"], ".")

@@ -316,13 +316,13 @@ def test_no_heading_contradicts_the_verdict() -> None:
     ]
     far = Group(0.9, 1.0, 20.0, 0.95, 0.7, 0.5, 0.9, 0.85, 1.0)
     assert finding([*groups, far], Language(), found=False) == "most claims match what happens"
-    assert finding([*groups, far], Language()) == "claims are too high in 1 of 10 groups"
-    assert finding(groups, Language(), found=True) == "no group of claims leaves the gray band"
+    assert finding([*groups, far], Language()) == "claims are too high at 1 of 10 dots"
+    assert finding(groups, Language(), found=True) == "no dot leaves the gray band"
     heavy = replace(far, n=9000.0)
     assert finding([*groups, heavy], Language()) == "claims above 90% are too high"
     first = replace(far, low=0.0, high=0.1, score=0.3, rate=0.05, band_low=0.2, band_high=0.4, n=9000.0)
     words = finding([first, *groups[1:], heavy], Language())
-    assert words == "claims are too high in 2 of 10 groups"
+    assert words == "claims are too high at 2 of 10 dots"
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_one_group_outside_the_band_does_not_contradict_the_verdict() -> None:
     (note,) = calibrant.report(y, p, n_resamples=200, compare_methods=False).summary["page"]["diagram"]["notes"]
     assert note["title"] == "Mostly within chance"
     assert note["text"].startswith(
-        "1 of 7 groups lies above the gray band; among 7 groups, chance alone does that to one."
+        "1 of 7 dots lies above the gray band; chance alone does that on 3 of 10 such pages."
     )
 
 
@@ -407,7 +407,7 @@ def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
         Group(0.8, 1.0, 40.0, 0.9, 0.5, 0.3, 0.7, 0.8, 1.0),
     ]
     note = _note(Layer("after", None, [*inside, *far]), Language("fraud"), many=True, found=False)
-    assert note["title"] == "After repair: some groups off"
+    assert note["title"] == "After repair: some risks off"
     assert note["watch"] == " Risks of 80% to 100% stay overstated (predicted 90%, happens 50%)."
     quiet = _note(Layer("after", None, [*inside * 9, far[0]]), Language("fraud"), many=True, found=False)
     assert (quiet["title"], quiet["watch"]) == ("After repair: mostly within chance", "")
@@ -416,7 +416,7 @@ def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
 def test_the_box_says_what_its_test_is_and_a_change_has_the_unit_of_its_interval() -> None:
     y, p = rows()
     page = calibrant.report(y, p, compare_methods=False).summary["page"]
-    assert page["states"][0]["line"].endswith("p < 0.002, all kinds of gap tested together.")
+    assert page["states"][0]["line"].endswith("p < 0.002 in one test of all kinds of gap.")
     lines = str(calibrant.compare(y, p, rows(sharp=1.0)[1], metrics=["accuracy", "ece", "brier"])).splitlines()
     accuracy, ece, brier = (line.split() for line in lines[2:5])
     assert re.fullmatch(r"[+-]\d+\.\d\d%", accuracy[3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
@@ -42,8 +43,8 @@ def _waiting(name: str, *words: str, n: int = 0, k: int = 0, kind: str = "npz") 
     return entrants
 
 
-#: Runs the commands it reads, one at a time. The peak of a new process counts that of the process that started it, so the
-#: bench with its large arrays must not start the command itself.
+#: Runs the commands it reads, one at a time. The peak of a new process counts that of the process that started it, so
+#: the bench with its large arrays must not start the command itself.
 _LAUNCHER = """
 import json, os, subprocess, sys, tempfile
 for line in sys.stdin:
@@ -61,7 +62,9 @@ for line in sys.stdin:
 @cache
 def _launcher() -> Any:
     words = [sys.executable, "-I", "-c", _LAUNCHER]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 -- our own text
+    found = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 -- our own text
+    atexit.register(found.communicate)  # closes its input, which ends it
+    return found
 
 
 def _run(words: Sequence[str], folder: str) -> Used:

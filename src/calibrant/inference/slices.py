@@ -93,7 +93,7 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
         "headline": head,
         "sentence": sentence,
         "next_step": "repair",
-        "advice": "repair it with one fit per group, a file each (calibrant fit GROUP.csv -o GROUP.json); until then "
+        "advice": "repair it; fit each group by itself (calibrant fit GROUP.csv -o GROUP.json), and until then "
         f"do not rely on it for {where}",
     }
     return replace(evaluation, verdict=Verdict(f"{head}. {sentence}", **fields))

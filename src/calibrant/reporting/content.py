@@ -285,12 +285,12 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     k = len(layer.groups)
     start = f"{layer.name}: " if many else ""
     if group is None:
-        text = f"{'The one group lies' if k == 1 else f'All {k} groups lie'} inside the gray band."
+        text = f"{'The one dot lies' if k == 1 else f'All {k} dots lie'} inside the gray band."
         return {"kind": layer.kind, "title": first_upper(f"{start}within chance"), "text": text}
     over = sum(g.gap > 0 for g in outside)
     place = "outside" if 0 < over < len(outside) else "below" if over else "above"
     lie = "lies" if len(outside) == 1 else "lie"
-    side = f"{'The one group lies' if k == 1 else f'{len(outside)} of {k} groups {lie}'} {place} the gray band"
+    side = f"{'The one dot lies' if k == 1 else f'{len(outside)} of {k} dots {lie}'} {place} the gray band"
     ends = f"{_edge(group.low)} to {_edge(group.high)}"
     which = f"predictions {f'with a risk of {ends}' if language.risk else f'that claim {ends}'}"
     seen = (
@@ -301,16 +301,13 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     title, watch = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}", ""
     if not found:  # the verdict finds no gap: one group does not contradict it
         fewer = sum(math.comb(k, i) * 0.05**i * 0.95 ** (k - i) for i in range(len(outside)))
+        pages = round(10 * (1 - fewer))
         usual = 1 - fewer >= 0.05
-        title = f"{start}{'mostly within chance' if usual else 'some groups off'}"
+        title = f"{start}{'mostly within chance' if usual else f'some {language.claims} off'}"
         off = f"{language.side(group.gap).lower()} ({language.claim(group.score, group.rate)})"
         stay = "stay" if layer.kind == "after" else "are"
         watch = "" if usual else f" {first_upper(language.claims)} of {ends} {stay} {off}."
-        side += (
-            f"; among {k} groups, chance alone does that to {'one' if len(outside) == 1 else 'a few'}"
-            if usual and k > 1
-            else ""
-        )
+        side += f"; chance alone does that on {max(pages, 1)} of 10 such pages" if usual and k > 1 else ""
         text = f"{side}.{text.partition('.')[2]}"
     return {"kind": layer.kind, "title": first_upper(title), "text": text, "watch": watch}
 

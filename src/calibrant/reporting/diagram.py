@@ -100,12 +100,12 @@ def finding(groups: Sequence[Group], language: Language, *, repaired: bool = Fal
     over = [group for group in groups if group.outside and group.gap > 0]
     under = [group for group in groups if group.outside and group.gap < 0]
     if not over and not under:
-        return f"no group of {what} leaves the gray band" if found else f"{what} match what happens, within chance"
+        return "no dot leaves the gray band" if found else f"{what} match what happens, within chance"
     if found is False:
         inside = sum(group.n for group in groups if not group.outside)
         if inside >= 0.5 * sum(group.n for group in groups):
             return f"most {what} match what happens"
-        return f"{len(over) + len(under)} of {k} groups lie outside the gray band"
+        return f"{len(over) + len(under)} of {k} dots lie outside the gray band"
     largest = max(abs(group.gap) for group in (*over, *under))
     if repaired and 0.02 <= largest < 0.1:
         return f"{what} are within about {math.ceil(100 * largest - 0.2)} points of the truth"
@@ -117,10 +117,10 @@ def finding(groups: Sequence[Group], language: Language, *, repaired: bool = Fal
                 return f"every {what[:-1]} is too {word}"
             if _neighbors(side, groups):
                 return f"{what} {_where(side, groups)} are too {word}"
-            return f"{what} are too {word} in {len(side)} of {k} groups"
+            return f"{what} are too {word} at {len(side)} of {k} dots"
     if _neighbors(over, groups) and _neighbors(under, groups):
         return f"{what} {_where(over, groups)} are too high, {what} {_where(under, groups)} too low"
-    return f"{what} are too high in {len(over)} of {k} groups and too low in {len(under)}"
+    return f"{what} are too high at {len(over)} of {k} dots and too low at {len(under)}"
 
 
 def draw(layers: Sequence[Layer], language: Language, axis: Range, *, narrow: bool, title: str, desc: str) -> Picture:

@@ -104,11 +104,11 @@ class Language:
         return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
     def amount(self, value: float) -> str:
-        """Return a gap as a phrase: ``Claims 4.8 points too much``."""
+        """Return a gap as a phrase: ``Claims 4.8 points too much on average``."""
         verb = "Predicts" if self.risk else "Claims"
         if float(self.points(value)) == 0:
             return f"{'Prediction and outcome' if self.risk else 'Claim and truth'} agree on average"
-        return f"{verb} {self.points(value)} points too {'much' if value > 0 else 'little'}"
+        return f"{verb} {self.points(value)} points too {'much' if value > 0 else 'little'} on average"
 
     def dot(self, name: str, group: Any) -> str:
         """Return what one dot of the diagram shows."""
@@ -257,7 +257,7 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
         write, ends = language.points, sorted(map(abs, ends))
     size = f"{language.amount(gap.value)} ({name}{write(ends[0])} to {write(ends[1])})."
     alone = pvalue_phrase(p)
-    said = f"{alone}, all kinds of gap tested together"
+    said = f"{alone} in one test of all kinds of gap"
     if verdict.status == "right on average":
         part = "classes" if "class" in verdict.headline else "groups"
         inside = "Inside, the gaps are" if p < ALPHA else f"Gaps of single {part} are"
@@ -269,7 +269,7 @@ def state_line(verdict: Verdict, language: Language, level: float, *, short: boo
     if verdict.found:
         return f"{size} Chance alone does not explain it: {said}."
     if verdict.status == "cannot tell" and verdict.detectable is not None:
-        return f"{size} These rows could show only a gap above {points(verdict.detectable)} points: {said}."
+        return f"{size} These rows could show only a gap above {points(verdict.detectable)} points."
     return f"{size} That much is within chance: {said}."
 
 
