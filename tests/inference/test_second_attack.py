@@ -12,6 +12,7 @@ from calibrant.core.class_draws import class_draws
 from calibrant.core.inputs import check_forecast
 from calibrant.core.moments import clustered_null
 from calibrant.inference import test_calibration
+from calibrant.inference.cox import _covariance
 from calibrant.monitoring import compare_windows
 from calibrant.views import ClassK
 
@@ -163,3 +164,18 @@ def test_few_days_are_not_tested(tmp_path):
     assert all(change.pvalue is None and change.interval is None for change in found.window.changes)
     assert "8 days are too few to test the window" in str(found)
     assert "calibrant_window_pvalue{" not in found.to_openmetrics()
+
+
+# -- slope in clusters ----------------------------------------------------------------------------
+
+
+def test_clusters_at_the_ends_of_the_scores_decide_a_slope():
+    """Two of thirty clusters have scores of their own: for the slope they are two, for the mean risk all thirty."""
+    rng = np.random.default_rng(8)
+    groups = np.repeat(np.arange(30), 30)
+    odds = np.where(groups < 28, 0.0, 2.0) + 0.1 * rng.standard_normal(900)
+    y = (rng.random(900) < expit(odds)).astype(float)
+    _, counted = _covariance(odds, y, np.ones(900), np.array([0.0, 1.0]), groups, slope=True)
+    _, whole = _covariance(odds, y, np.ones(900), np.array([0.0, 1.0]), groups, slope=False)
+    assert counted[1] < 4
+    assert whole[0] > 25
