@@ -7,22 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = [
-    "CalibrantDeprecationWarning",
-    "CalibrantError",
-    "CalibrantWarning",
-    "ConvergenceWarning",
-    "CoverageWarning",
-    "FileError",
-    "InputError",
-    "MissingExtraError",
-    "NotFittedError",
-    "UndefinedWarning",
-    "WeightsWarning",
-    "input_error",
-    "python_word",
-    "require",
-    "spell",
-]
+    "CalibrantDeprecationWarning", "CalibrantError", "CalibrantWarning", "ConvergenceWarning", "CoverageWarning",
+    "FileError", "InputError", "MissingExtraError", "NotFittedError", "UndefinedWarning", "WeightsWarning",
+    "input_error", "python_word", "require", "spell"
+]  # fmt: skip
 
 _MARK = re.compile(r"\{([a-z_]+)(?:=([^{}]*))?\}")
 

@@ -14,15 +14,9 @@ from calibrant.core.programs import Graph, Program
 from calibrant.errors import input_error
 
 __all__ = [
-    "calibrate",
-    "check_applicable",
-    "class_order",
-    "declares",
-    "frame_order",
-    "input_program",
-    "is_regression",
-    "softmax_note",
-]
+    "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "is_regression",
+    "softmax_note"
+]  # fmt: skip
 
 
 def is_regression(calibrator: Any) -> bool:

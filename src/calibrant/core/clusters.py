@@ -37,6 +37,8 @@ _EXACT = 1_500
 RARELY = "too few clusters hold a surprise to tell how far whole clusters vary"
 #: Surprises due, one cluster one surprise, below which the law of a mean over clusters is unknown.
 _DUE = 6.0
+#: Equally weighted surprises that those of weighted rows must be worth: with fewer 83% of intervals covered.
+_WORTH = 2.0
 #: Labels drawn at once.
 _ENTRIES = 1 << 20
 
@@ -72,7 +74,8 @@ def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:
 
     Seen: fewer than ten clusters with a wrong row, or with a right one. Due: if the rows of a cluster moved as one, it
     would surprise with the chance of its least certain row, and the sum over clusters be as skewed as fewer than six
-    events. Such a sample says nothing of the clusters it missed. Rows that are clusters of their own do not count.
+    events. Such a sample says nothing of the clusters it missed. Of rows that are clusters of their own, as under
+    importance weights, the surprises must be worth two equally weighted ones.
 
     Examples
     --------
@@ -81,8 +84,12 @@ def few_surprises(pairs: Pairs, clusters: Ints | None) -> bool:
     >>> few_surprises(Pairs(np.full(1000, 0.97), ~struck, None), groups)
     True
     """
-    if clusters is None or int(clusters.max()) + 1 == len(clusters):
-        return few_clusters(clusters)
+    if clusters is None or few_clusters(clusters):
+        return clusters is not None
+    if int(clusters.max()) + 1 == len(clusters):
+        weight = np.ones(len(clusters)) if pairs.weight is None else pairs.weight
+        sides = (weight[pairs.outcome == side] for side in (False, True))
+        return min(float(w.sum()) ** 2 / max(float(w @ w), 1e-300) for w in sides) < _WORTH
     if min(len(np.unique(clusters[pairs.outcome == side])) for side in (False, True)) < FEWEST:
         return True
     chance = np.zeros(int(clusters.max()) + 1)
@@ -126,27 +133,31 @@ class TableSigns:
 
         Signs allow any dependence but take the residuals of a cluster as symmetric; labels allow for skewness but take
         rows of a cluster as exchangeable, as alike as they are seen to be, and as one row where fewer than ten clusters
-        show a surprise: how alike surprises are cannot be learned from so few.
+        show a surprise: how alike surprises are cannot be learned from so few. Nor what they weigh, if weights follow
+        the outcome: then surprises are fewer by as much as the heaviest row outweighs theirs, and weigh like it.
         """
         yield self.residuals(size, rng, given)
         yield self.labels(size, rng, math.sqrt(self.likeness()))
         if self.surprised < FEWEST:
-            yield self.labels(size, rng, 1.0)
+            yield self.labels(size, rng, 1.0, float(self._weight.max()))
 
-    def labels(self, size: int, rng: np.random.Generator, shared: float) -> Floats:
+    def labels(self, size: int, rng: np.random.Generator, shared: float, heavy: float | None = None) -> Floats:
         """Draw Σw·(t − e) of every table row from labels that have the chances of the forecasts: shape (size, rows).
 
         Signs take residuals as symmetric; where clusters rarely surprise, a sample without one is all of one sign.
-        Here rows share the uniform number of their cluster with the chance `shared`.
+        Here rows share the uniform number of their cluster with the chance `shared`; a surprise weighs `heavy`.
         """
+        jump, likely = self._weight if heavy is None else np.full(self.width, heavy), np.rint(self._expected)
+        due = self._weight * (self._expected - likely)
+        chance = likely + due / jump
         out = np.zeros((size, len(self._table)))
         step = max(1, _ENTRIES // max(1, self.width))
         for start in range(0, size, step):
             count = min(step, size - start)
             own = rng.random((count, self.width))
             common = rng.random((count, self.clusters))[:, self._cluster]
-            hit = np.where(rng.random(own.shape) < shared, common, own) < self._expected
-            out[start : start + count] = self._cells(self._weight * (hit - self._expected))
+            hit = np.where(rng.random(own.shape) < shared, common, own) < chance
+            out[start : start + count] = self._cells(jump * (hit - likely) - due)
         return out
 
     def likeness(self) -> float:

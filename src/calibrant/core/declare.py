@@ -25,17 +25,9 @@ from calibrant.core.text import first_upper
 from calibrant.errors import InputError, input_error
 
 __all__ = [
-    "CHECKED",
-    "DESCRIPTIVE",
-    "Metric",
-    "MetricTask",
-    "Recipe",
-    "check_norm",
-    "declare",
-    "declared",
-    "lookup",
-    "withdraw",
-]
+    "CHECKED", "DESCRIPTIVE", "Metric", "MetricTask", "Recipe", "check_norm", "declare", "declared", "lookup",
+    "withdraw"
+]  # fmt: skip
 
 #: What is predicted: class probabilities (or top-label pairs), or means with variances.
 MetricTask: TypeAlias = Literal["classes", "regression"]

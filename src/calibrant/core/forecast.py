@@ -15,13 +15,13 @@ import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints, Space
 from calibrant.core.cells import evened, fill_cells
+from calibrant.core.class_draws import replicate_class_signs
 from calibrant.core.clusters import TableSigns, few_clusters
 from calibrant.core.counts import ClassCounts
 from calibrant.core.parallel import row_chunks
 from calibrant.core.resampling import (
     Null,
     PathNull,
-    replicate_class_signs,
     replicate_labels,
     replicate_signs,
     replicate_tables,
@@ -223,15 +223,6 @@ class ForecastAnswers(RowEvidence):
             return None
         blocks = ((self.block(rows), rows) for rows in self.chunks())
         return ClassCounts.of_blocks(blocks, self.codes, self.weights, self.n_classes)
-
-    def class_residuals(self, clusters: Ints) -> Floats:
-        """Return Σw·(1[y = k] − p_k) of every cluster and class, shape (clusters, K)."""
-        weight = np.ones(self.n) if self.weights is None else self.weights
-        out = np.zeros((int(clusters.max()) + 1, self.n_classes))
-        np.add.at(out, (clusters, self.codes), weight)
-        for rows in self.chunks():
-            np.add.at(out, clusters[rows], -weight[rows, None] * self.block(rows))
-        return out
 
     def null_draws(
         self,

@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
@@ -127,6 +128,8 @@ class NullMoments(Moments):
     """
 
     excess: float = 0.0
+    #: Another law that may hold; the larger p-value stands.
+    other: NullMoments | None = None
 
     def pvalue(self) -> float:
         """Return the two-sided p-value of the observed mean under calibration: twice the smaller tail.
@@ -153,7 +156,8 @@ class NullMoments(Moments):
         if self.freedom is not None:  # whole clusters: t with their degrees of freedom
             from scipy.special import stdtr
 
-            return supported(2.0 * float(stdtr(self.freedom, -abs(self.excess / self.error))))
+            tails = supported(2.0 * float(stdtr(self.freedom, -abs(self.excess / self.error))))
+            return tails if self.other is None else max(tails, self.other.pvalue())
         skewness = self.skewness / math.sqrt(self.count)
         half = 0.5 * abs(skewness)  # a compound Poisson sum has jumps of E[J³]/E[J²] = γ standard deviations
         z = self.excess / self.error
@@ -214,18 +218,23 @@ def mean_moments(x: Floats, weights: Floats | None, clusters: Ints | None) -> Mo
     return Moments(mean, error, third / second**1.5 if second > 0 else 0.0, count)
 
 
-def clustered_null(observed: float, excess: Floats, weights: Floats | None, clusters: Ints) -> NullMoments:
+def clustered_null(observed: float, null: Sequence[Floats], weights: Floats | None, clusters: Ints) -> NullMoments:
     """Return the moments of a mean under calibration from the excess of each row, whole clusters as summands.
 
-    The excess of a row over what its forecast expects has mean zero under calibration, so its spread over clusters is
-    taken about zero.
+    `null` holds the excess of each row over what its forecast expects, its variance and its third central moment. The
+    spread over clusters allows any dependence and any weights; it knows nothing of surprises that did not come, so the
+    law of independent labels must reject as well.
     """
+    excess, second, third = null
     w = np.ones(len(excess)) if weights is None else weights
     sums, sizes = np.bincount(clusters, w * excess), np.bincount(clusters, w).astype(np.float64)
     total = float(sizes.sum())
     gap = float(sums.sum()) / total
     error, freedom = clustered_error(sums - gap * sizes, sizes)
-    return NullMoments(observed - gap, error, 0.0, float(len(sums)), gap, freedom=freedom)
+    v2, v3, n = float(w**2 @ second), float(w**3 @ third), float(len(w))
+    skewness = v3 / v2**1.5 * math.sqrt(n) if v2 > 0 else 0.0
+    labels = NullMoments(observed - gap, math.sqrt(v2) / total, skewness, n, gap)
+    return NullMoments(observed - gap, error, 0.0, float(len(sums)), gap, labels, freedom=freedom)
 
 
 def mean_ends(moments: Moments, level: float, *, skew: bool = True) -> tuple[float, float]:

@@ -11,17 +11,9 @@ from calibrant.core.parallel import row_chunks
 from calibrant.errors import InputError, input_error
 
 __all__ = [
-    "bad_column",
-    "bad_confidence",
-    "bad_label",
-    "bad_row",
-    "bad_rows",
-    "counted_from_one",
-    "first_true",
-    "need_numbers",
-    "not_whole",
-    "unknown_label",
-]
+    "bad_column", "bad_confidence", "bad_label", "bad_row", "bad_rows", "counted_from_one", "first_true",
+    "need_numbers", "not_whole", "unknown_label"
+]  # fmt: skip
 
 _FIX = "drop or fix the row"
 #: A row that is normalized sums to at least this: the inverse of less is no number.

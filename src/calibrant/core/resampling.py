@@ -19,7 +19,7 @@ import numpy as np
 from calibrant._typing import Floats, Ints
 from calibrant.core import fast
 from calibrant.core.cells import joined
-from calibrant.core.clusters import TableSigns, signs
+from calibrant.core.clusters import TableSigns
 from calibrant.core.moments import supported
 from calibrant.core.parallel import map_chunks
 from calibrant.core.surprises import RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Null", "PathNull", "brownian_excursion", "class_cells", "class_outcomes", "draw_labels", "draw_outcomes",
-    "equal_steps", "event_variance", "hit_law", "hits_of_bins", "path_variance", "replicate_class_signs",
-    "replicate_labels", "replicate_signs", "replicate_tables", "sequential_pvalue"
+    "equal_steps", "event_variance", "hit_law", "hits_of_bins", "path_variance", "replicate_labels",
+    "replicate_signs", "replicate_tables", "sequential_pvalue"
 ]  # fmt: skip
 
 #: Table entries worked on at once per thread.
@@ -434,7 +434,7 @@ def hit_law(chance: Floats, start: Ints) -> tuple[Floats, Floats]:
 # -- clusters -------------------------------------------------------------------------------------
 
 #: Rows × replicates of signs that a call may cost; beyond it there are fewer replicates.
-_SIGN_WORK = 100_000_000
+SIGN_WORK = 100_000_000
 
 
 def replicate_signs(
@@ -445,7 +445,7 @@ def replicate_signs(
     Of the laws that may hold (`TableSigns.draws`) each metric takes the one that reaches farthest in one of twenty.
     """
     width = drawn.width
-    n_resamples = min(n_resamples, max(10 * _FEWEST, _SIGN_WORK // width))
+    n_resamples = min(n_resamples, max(10 * _FEWEST, SIGN_WORK // width))
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
         laws = [[table.with_outcomes(table.we + moved)] for moved in drawn.draws(size, generator)]
@@ -456,39 +456,6 @@ def replicate_signs(
     found = _replicate(_chunks(n_resamples, width), rng, run)
     farthest = {name: np.argmax(np.quantile(values, 0.95, axis=0)) for name, values in found.items()}
     return {name: Null(values[:, farthest[name]]) for name, values in found.items()}
-
-
-def replicate_class_signs(
-    recipes: Mapping[str, Recipe],
-    cells: Mapping[str, tuple[Ints, int]],
-    forecast: Forecast,
-    clusters: Ints,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> dict[str, Null]:
-    """Return the null distributions of class-wise binned metrics, the signs of whole clusters drawn.
-
-    `cells` holds the cell of every row and class, and the number of cells.
-    """
-    from scipy.sparse import csr_matrix
-
-    n, k = forecast.n, forecast.n_classes
-    n_resamples = min(n_resamples, max(10 * _FEWEST, 4 * _SIGN_WORK // (n * k)))
-    weight = np.ones(n) if forecast.weights is None else forecast.weights
-    residual = -np.concatenate([forecast.block(rows).astype(np.float64) for rows in forecast.chunks()])
-    residual[np.arange(n), forecast.codes] += 1.0
-    residual *= weight[:, None]
-    by_cluster = {
-        name: csr_matrix((residual.ravel(), (np.repeat(clusters, k), index.ravel())), (int(clusters.max()) + 1, m))
-        for name, (index, m) in cells.items()
-    }
-    finishers = {name: recipes[name].outcome_values(forecast) for name in cells}
-
-    def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        drawn = signs(size, int(clusters.max()) + 1, generator)
-        return {name: finishers[name](drawn @ by_cluster[name]) for name in cells}
-
-    return {name: Null(values) for name, values in _replicate(_chunks(n_resamples, n), rng, run).items()}
 
 
 # -- whole labels ---------------------------------------------------------------------------------

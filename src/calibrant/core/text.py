@@ -10,19 +10,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 __all__ = [
-    "DASH",
-    "count",
-    "first_upper",
-    "percent",
-    "plus_minus",
-    "points",
-    "proportion",
-    "pvalue",
-    "pvalue_phrase",
-    "significant",
-    "span",
-    "table",
-]
+    "DASH", "count", "first_upper", "percent", "plus_minus", "points", "proportion", "pvalue", "pvalue_phrase",
+    "significant", "span", "table"
+]  # fmt: skip
 
 #: What stands where nothing applies.
 DASH = "–"

@@ -5,12 +5,6 @@ from calibrant.datasets.forecasts import SimulatedForecast, draw_labels
 from calibrant.datasets.simulations import dirichlet_temperature, hundred_classes, two_gaussians
 
 __all__ = [
-    "SimulatedForecast",
-    "accuracy_replaced",
-    "collapsed",
-    "dirichlet_temperature",
-    "draw_labels",
-    "hidden_miscalibration",
-    "hundred_classes",
-    "two_gaussians",
-]
+    "SimulatedForecast", "accuracy_replaced", "collapsed", "dirichlet_temperature", "draw_labels",
+    "hidden_miscalibration", "hundred_classes", "two_gaussians"
+]  # fmt: skip

@@ -21,15 +21,8 @@ from calibrant.estimators import Noise
 from calibrant.inference.intervals import offered_interval
 
 __all__ = [
-    "accuracy_change",
-    "error_change",
-    "exact_mcnemar",
-    "inverted",
-    "row_correlation",
-    "score_ends",
-    "slopes",
-    "tango",
-]
+    "accuracy_change", "error_change", "exact_mcnemar", "inverted", "row_correlation", "score_ends", "slopes", "tango"
+]  # fmt: skip
 
 #: From a level to the ends of the interval at that level.
 Ends: TypeAlias = Callable[[float], tuple[float, float]]

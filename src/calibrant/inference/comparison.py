@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
-from calibrant.core.clusters import RARELY, few_clusters, few_surprises, too_few
+from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
 from calibrant.core.moments import FEW_EVENTS, mean_ends, mean_moments
@@ -208,6 +208,8 @@ def compare_evidence(
     verdict = _verdict(results, first, second)
     notes = (f"{too_few(clusters, first.counts or groups is not None)} for intervals: at least ten are needed",) * few
     notes += (f"{RARELY}: no interval of a mean",) * rare
+    if clusters is not None and not few and not rare and any(r.name == "accuracy" and not r.interval for r in results):
+        notes += ("too few clusters or weighted rows change their top label for an interval of accuracy",)
     finite = {one.name: built[one.name][1] for one in results if math.isfinite(one.before - one.after)}
     notes += tuple(zero_notes(finite, first, second))
     view = judged(first).name
@@ -270,9 +272,13 @@ class _Judge:
     def change(self, metric: Metric, recipe: Any, sign: float) -> tuple[Interval | None, float | None]:
         """Return interval and p-value of the change of a metric; None where neither is verified."""
         if recipe.is_mean:
-            if metric.name == "accuracy" and self.clusters is None:
+            if metric.name != "accuracy":
+                return self._mean(recipe, sign)
+            if self.clusters is None:
                 return self._accuracy(recipe)
-            return self._mean(recipe, sign)
+            moved = self.first.score_rows(recipe) != self.second.score_rows(recipe)
+            enough = len(np.unique(self.clusters[moved])) >= FEWEST  # else how far they vary is unknown
+            return self._mean(recipe, sign) if enough else (None, None)
         if self.first.task == "regression" or metric.smaller_is_better is not True:
             return None, None
         first, second = self.first, self.second

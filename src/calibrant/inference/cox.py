@@ -167,38 +167,36 @@ def cox_of(pairs: Pairs, rows: int, *, level: float = 0.95, clusters: Ints | Non
     odds = np.log(p) - np.log1p(-p)
     n = float(w.sum())
     both, large = _fit(odds, t, w, slope=True), _fit(odds, t, w, slope=False)
-    spread, alone = (
-        _covariance(odds, t, w, both, clusters, slope=True),
-        _covariance(odds, t, w, np.array([large[0], 1.0]), clusters, slope=False),
-    )
-    z = normal_quantile(0.5 + level / 2)
+    spread, worth = _covariance(odds, t, w, both, clusters, slope=True)
+    alone, whole_worth = _covariance(odds, t, w, np.array([large[0], 1.0]), clusters, slope=False)
+    worth = np.append(worth, whole_worth)
+    z = np.full(3, normal_quantile(0.5 + level / 2))
     if clusters is None:
         ends = [_likelihood(odds, t, w, *theta) for theta in ((0.0, 1.0), (large[0], 1.0), tuple(both))]
         steps = ((ends[2] - ends[0], 2), (ends[1] - ends[0], 1), (ends[2] - ends[1], 1))
         tests = [_test(2 * gain, freedom, name, rows) for (gain, freedom), name in zip(steps, _TESTS, strict=True)]
     else:
-        spreads = np.bincount(clusters, w * np.sqrt(p * (1 - p))) ** 2  # of sums, if the rows of a cluster move as one
-        count = float(spreads.sum() ** 2 / (spreads @ spreads))  # few large clusters among many small ones are few
-        z = math.nan if few_surprises(pairs, clusters) else t_quantile(0.5 + level / 2, max(count - 1, 1.0))
+        z = np.array([t_quantile(0.5 + level / 2, max(count - 1.0, 1.0)) for count in np.nan_to_num(worth).tolist()])
+        z = z + (math.nan if few_surprises(pairs, clusters) else 0.0)
         gap = both - np.array([0.0, 1.0])
         joint = float(gap @ np.linalg.pinv(spread) @ gap) if np.isfinite(spread).all() else math.nan
-        values = np.array([joint, large[0] ** 2 / alone[0, 0], gap[1] ** 2 / spread[1, 1]]) + 0 * z
-        cases = zip(values.tolist(), (2, 1, 1), _TESTS, strict=True)
-        tests = [_robust(value, freedom, count, name, rows) for value, freedom, name in cases]
+        values = np.array([joint, large[0] ** 2 / alone[0, 0], gap[1] ** 2 / spread[1, 1]]) + 0 * z[0]
+        cases = zip(values.tolist(), (2, 1, 1), (float(worth[:2].min()), worth[2], worth[1]), _TESTS, strict=True)
+        tests = [_robust(*case, rows) for case in cases]
     events = min(float(w @ t), n - float(w @ t))
 
-    def span(value: float, variance: float, least: float = FEWEST_EVENTS) -> Interval:
+    def span(value: float, variance: float, z: float, least: float = FEWEST_EVENTS) -> Interval:
         step = z * math.sqrt(max(float(variance), 0.0)) if events >= least else math.nan
         return Interval(float(value), float(value - step), float(value + step), level, "wald", rows)
 
-    ratio = _ratio(t, p, w, n, z, level, rows, clusters)
-    whole = span(large[0], alone[0, 0], 0)
+    ratio = _ratio(t, p, w, n, z[2], level, rows, clusters)
+    whole = span(large[0], alone[0, 0], z[2], 0)
     if ratio.method == "clopper-pearson" and events > 0:
         low, high = (_moved(odds, w, end * float(w @ p)) for end in (ratio.low, ratio.high))
         whole = Interval(whole.value, low, high, level, ratio.method, rows)
     return CoxCalibration(
-        span(both[1], spread[-1, -1]),
-        span(both[0], spread[0, 0]),
+        span(both[1], spread[-1, -1], z[1]),
+        span(both[0], spread[0, 0], z[0]),
         whole,
         ratio,
         tests[0],
@@ -277,20 +275,30 @@ def _robust(value: float, freedom: int, clusters: float, name: str, n: int) -> T
     return TestResult(value, float(fdtrc(freedom, left, value * left / (freedom * (left + freedom - 1)))), name, n)
 
 
-def _covariance(odds: Floats, t: Floats, w: Floats, theta: Floats, clusters: Ints | None, *, slope: bool) -> Floats:
-    """Return the covariance from the curvature, or the cluster-robust one of a sandwich."""
+def _covariance(
+    odds: Floats, t: Floats, w: Floats, theta: Floats, clusters: Ints | None, *, slope: bool
+) -> tuple[Floats, Floats]:
+    """Return the covariance from the curvature, or the cluster-robust one of a sandwich, and how many clusters count.
+
+    A cluster counts for a coefficient by how far it would move it if its rows moved as one: for a slope those at the
+    ends of the scores, so that they are fewer than for a mean.
+    """
     q = _sigmoid(theta[0] + theta[1] * odds)
     design = np.stack([np.ones_like(odds), odds])[: 2 if slope else 1]
     if not np.isfinite(q).all():
-        return np.full((len(design), len(design)), math.nan)
+        return np.full((len(design), len(design)), math.nan), np.full(len(design), math.nan)
     inverse = np.linalg.pinv((design * (w * q * (1 - q))) @ design.T)
+    worth = np.full(len(design), math.nan)
     if clusters is not None:
+        moved = inverse @ (design * (w * np.sqrt(q * (1 - q))))
+        spreads = np.stack([np.bincount(clusters, row) for row in moved]) ** 2
+        worth = spreads.sum(axis=1) ** 2 / np.maximum((spreads**2).sum(axis=1), 1e-300)
         sums = np.stack([np.bincount(clusters, w * row * (t - q)) for row in design])
         parts = np.stack([[np.bincount(clusters, w * q * (1 - q) * one * two) for one in design] for two in design])
         left = np.eye(len(design)) - np.moveaxis(parts, -1, 0) @ inverse  # what the fit takes from a cluster's own sum
         sums = np.einsum("gij,jg->ig", np.linalg.pinv(left), sums)
         inverse = inverse @ (sums @ sums.T * (1 - 1 / sums.shape[1])) @ inverse
-    return np.asarray(inverse)
+    return np.asarray(inverse), worth
 
 
 def _ratio(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core.clusters import FEWEST, few_surprises, number_of_clusters
+from calibrant.core.clusters import few_surprises, number_of_clusters
 from calibrant.core.counts import ClassCounts
 from calibrant.core.declare import Recipe, declared, lookup
 from calibrant.core.moments import FEW_EVENTS, Moments, clopper_pearson, mean_ends, mean_moments, wilson
@@ -171,7 +171,7 @@ def _claim(pairs: Pairs, clusters: Ints | None, level: float) -> dict[str, Any]:
         low, high = (float(end) for end in wilson(true, rows, level))
     else:
         _, numbers = np.unique(clusters[inside], return_inverse=True)
-        if int(numbers.max()) + 1 < FEWEST:
+        if few_surprises(pairs.take(inside), numbers):
             return {"claim_rows": rows}
         low, high = mean_ends(mean_moments(outcome, weight, numbers), level)
     ends = Interval(true, max(low, 0.0), min(high, 1.0), level, "wilson", round(rows))

@@ -25,13 +25,14 @@ import numpy as np
 
 from calibrant._typing import Floats, Ints
 from calibrant.core import fast
-from calibrant.core.clusters import TableSigns, few_clusters, signs
+from calibrant.core.class_draws import class_draws
+from calibrant.core.clusters import TableSigns, few_clusters
 from calibrant.core.counts import ClassCounts
 from calibrant.core.resampling import SharedOrder, draw_outcomes, event_variance
 from calibrant.core.surprises import chance_of_none, draw_surprises, likely_outcomes, mostly_none
 from calibrant.core.tables import Table, sum_by
 from calibrant.core.weights import mass_edges
-from calibrant.inference.corrections import ranks, step_down, tails
+from calibrant.inference.corrections import ranks, step_down, tail_scores, tails
 from calibrant.views import View
 
 __all__ = [
@@ -221,13 +222,11 @@ def class_pvalues(
 ) -> Floats:
     """Return the p-value of every class's gap, corrected for their number.
 
-    Counts of independent rows are corrected by what each can attain; with clusters the gaps, in units of their own
-    spread over clusters, go through step-down maxT on shared signs.
+    Counts of independent rows are corrected by what each can attain; with clusters the gaps go through step-down maxT
+    on joint draws of all classes by every law that may hold, and the largest p-value stands.
     """
     if clusters is None:
         return counts.pvalues()
-    by_cluster = evidence.class_residuals(clusters)
-    scale = np.sqrt((by_cluster**2).sum(axis=0))
-    scale = np.where(scale > 0, scale, 1.0)
-    drawn = np.abs(signs(n_resamples, len(by_cluster), rng) @ by_cluster) / scale
-    return step_down(np.abs(by_cluster.sum(axis=0)) / scale, drawn.T)
+    laws = class_draws(evidence, clusters, n_resamples, rng)
+    found = [step_down(*tail_scores(np.abs(counts.gap), np.abs(drawn).T)) for drawn in laws]
+    return np.asarray(np.max(found, axis=0))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
-from calibrant.core.clusters import FEWEST, TableSigns, few_clusters, number_of_clusters, signs
+from calibrant.core.class_draws import class_draws
+from calibrant.core.clusters import FEWEST, TableSigns, few_clusters, number_of_clusters
 from calibrant.core.inputs import Forecast, check_forecast, check_groups, check_names
 from calibrant.core.options import check_count, check_rng
 from calibrant.core.resampling import Null, draw_labels, draw_outcomes, sequential_pvalue
@@ -230,22 +231,17 @@ def _spiegelhalter(setup: _Setup, name: str = "") -> TestResult:  # noqa: ARG001
     rows = forecast.repeated() if setup.clusters is None else forecast
     excess, variance, probability = _brier_moments(rows)
     scale = math.sqrt(variance) if variance > 0 else 1.0
-    if setup.clusters is None:
-
-        def draw(size: int) -> Floats:
-            labels = draw_labels(rows, size, setup.rng)
-            index = np.arange(rows.n)
-            drawn = np.array([probability[index, label].sum() for label in labels])
-            return np.abs(2.0 * (square - drawn)) / scale
-
-        square = float((probability**2).sum())
-    else:
-        by_cluster = np.bincount(setup.clusters, excess)
-
-        def draw(size: int) -> Floats:
-            return np.abs(signs(size, len(by_cluster), setup.rng) @ by_cluster) / scale
-
     z = float(excess.sum()) / scale
+    if setup.clusters is not None:  # S − E S = −2·Σ p_k(1[y = k] − p_k)
+        laws = class_draws(forecast, setup.clusters, setup.n_resamples, setup.rng, factor=2.0 * probability / scale)
+        pvalue = max(Null(np.abs(drawn.sum(axis=1))).pvalue(abs(z)) for drawn in laws)
+        return TestResult(z, pvalue, "spiegelhalter", forecast.n)
+    square, index = float((probability**2).sum()), np.arange(rows.n)
+
+    def draw(size: int) -> Floats:
+        drawn = [probability[index, label].sum() for label in draw_labels(rows, size, setup.rng)]
+        return np.abs(2.0 * (square - np.array(drawn))) / scale
+
     return TestResult(z, sequential_pvalue(abs(z), draw, setup.n_resamples), "spiegelhalter", forecast.n)
 
 

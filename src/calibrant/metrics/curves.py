@@ -19,17 +19,9 @@ from calibrant.estimators import check_decay
 from calibrant.views import Classwise, View, as_view
 
 __all__ = [
-    "ClassTable",
-    "CumulativeCurve",
-    "IsotonicCurve",
-    "LocalCurve",
-    "ReliabilityCurve",
-    "class_table",
-    "cumulative_curve",
-    "isotonic_curve",
-    "local_curve",
-    "reliability_curve",
-]
+    "ClassTable", "CumulativeCurve", "IsotonicCurve", "LocalCurve", "ReliabilityCurve", "class_table",
+    "cumulative_curve", "isotonic_curve", "local_curve", "reliability_curve"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

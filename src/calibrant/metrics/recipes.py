@@ -189,10 +189,10 @@ class MeanScore(Recipe):
         clusters = check_groups(groups, forecast)
         if clusters is None:
             return self.fill_null(forecast).null_moments()
-        x, excess, *_ = self._columns(forecast, null=True)
-        if few_surprises(TopLabel().pairs(forecast), clusters) or not np.isfinite(excess).all():
+        x, *null = self._columns(forecast, null=True)
+        if few_surprises(TopLabel().pairs(forecast), clusters) or not np.isfinite(null[0]).all():
             return None
-        return clustered_null(float(np.average(x, weights=forecast.weights)), excess, forecast.weights, clusters)
+        return clustered_null(float(np.average(x, weights=forecast.weights)), null, forecast.weights, clusters)
 
     @property
     def top_label_only(self) -> bool:
@@ -324,11 +324,5 @@ def calibration_error(
 
 
 __all__ = [
-    "MeanScore",
-    "ScoreSums",
-    "calibration_error",
-    "class_reduction",
-    "criteria",
-    "score_columns",
-    "top_label_or",
-]
+    "MeanScore", "ScoreSums", "calibration_error", "class_reduction", "criteria", "score_columns", "top_label_or"
+]  # fmt: skip

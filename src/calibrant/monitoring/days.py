@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, Ints
+from calibrant.core.clusters import FEWEST
 from calibrant.core.inputs import check_names
 from calibrant.core.options import check_count, check_number, check_share
 from calibrant.core.results import Record
@@ -411,7 +412,11 @@ def _window(
         new, old = _sum(current), _sum(reference)
         new = new.aligned(old)
         names = [d.name for d in reference], [d.name for d in current]
-        return compare_windows(old, new, *names, view=store_view(settings, new), rng=rng), ()
+        alone = settings.get("unit", "row") == "row"
+        days = [[] if alone else [day.summary().aligned(old) for day in side] for side in (reference, current)]
+        few = not alone and 2 * size < FEWEST
+        note = (f"{2 * size} days are too few to test the window: at least {FEWEST} are needed",) * few
+        return compare_windows(old, new, *names, view=store_view(settings, new), days=(days[0], days[1]), rng=rng), note
     except CalibrantError as error:
         return None, (f"no window: the days do not add up ({str(error).rstrip('.')})",)
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, Floats
+from calibrant.core.clusters import FEWEST, clustered_error, signs
+from calibrant.core.moments import t_quantile
 from calibrant.core.options import check_count, check_rng, check_share, listed
 from calibrant.core.results import Difference, Interval, Record
 from calibrant.core.tables import COARSE, PARTS, Table
@@ -28,9 +30,9 @@ class Window(Record):
     reference: tuple[str, ...]
     current: tuple[str, ...]
     changes: tuple[Difference, ...]
-    #: Largest distance of the two cumulative paths, and its p-value given the scores.
+    #: Largest distance of the two cumulative paths, and its p-value given the scores; None for fewer than ten units.
     ks: float
-    ks_pvalue: float
+    ks_pvalue: float | None
 
     def __str__(self) -> str:
         head = (
@@ -53,9 +55,12 @@ def compare_windows(
     level: float = 0.95,
     n_resamples: int = 999,
     view: View | None = None,
+    days: tuple[Sequence[Summary], Sequence[Summary]] = ((), ()),
     rng: RNG = None,
 ) -> Window:
     """Compare two sets of predictions: differences of mean scores, and whether one calibration curve fits both.
+
+    `days` are the parts of both whose rows vary together; at least ten, else there is neither p-value nor interval.
 
     Examples
     --------
@@ -73,35 +78,53 @@ def compare_windows(
     names = [
         name for name in ("accuracy", "confidence", "brier", "nll") if name in reference.sums and name in current.sums
     ]
-    changes = tuple(_difference(name, reference, current, level) for name in names)
+    changes = tuple(_difference(name, (reference, current), days, level) for name in names)
     ((one,), (two,)) = (part.tables(view or TopLabel()) for part in (reference, current))
-    ks, pvalue = curve_test(one, two, n_resamples, check_rng(rng, "compare_windows"))
+    each = [[part.tables(view or TopLabel())[0] for part in side] for side in days]
+    ks, pvalue = curve_test(one, two, n_resamples, check_rng(rng, "compare_windows"), each)
     old = tuple(listed(reference_names, "reference_names", "compare_windows"))
     new = tuple(listed(current_names, "current_names", "compare_windows"))
     return Window(old, new, changes, ks, pvalue)
 
 
-def _difference(name: str, reference: Summary, current: Summary, level: float) -> Difference:
-    from scipy.special import ndtr, ndtri
+def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Summary]], level: float) -> Difference:
+    from scipy.special import stdtr
 
     recipe = kept_scores()[name]
-    (before, v1), (after, v2) = (_mean_variance(one.score_sums(recipe)) for one in (reference, current))
-    change, spread = before - after, math.sqrt(v1 + v2)
-    if not math.isfinite(change) or spread == 0:
+    (before, e1, f1), (after, e2, f2) = (_mean_error(recipe, *side) for side in zip(sides, days, strict=True))
+    change, spread = before - after, math.hypot(e1, e2)
+    if not math.isfinite(change + spread) or spread == 0 or _few(days):
         return Difference(name, before, after, change)
-    half = float(ndtri(0.5 + level / 2)) * spread
-    interval = Interval(change, change - half, change + half, level, "normal", reference.n + current.n)
-    return Difference(name, before, after, change, interval, float(2 * ndtr(-abs(change) / spread)))
+    freedom = spread**4 / (e1**4 / f1 + e2**4 / f2)  # Welch's
+    half = t_quantile(0.5 + level / 2, freedom) * spread
+    interval = Interval(change, change - half, change + half, level, "normal", sum(one.n for one in sides))
+    return Difference(name, before, after, change, interval, float(2 * stdtr(freedom, -abs(change) / spread)))
 
 
-def _mean_variance(sums: Any) -> tuple[float, float]:
-    return sums.wx / sums.w, sums.c2 / sums.w / max(sums.w - 1, 1.0)
+def _few(days: Sequence[Sequence[Any]]) -> bool:
+    """Whether there are days, but too few to infer anything from them."""
+    return 0 < len(days[0]) + len(days[1]) < FEWEST
 
 
-def curve_test(one: Table, two: Table, n_resamples: int, rng: np.random.Generator) -> tuple[float, float]:
+def _mean_error(recipe: Any, one: Summary, days: Sequence[Summary]) -> tuple[float, float, float]:
+    """Return a mean, its standard error and the degrees of freedom, those of whole days if there are any."""
+    sums = one.score_sums(recipe)
+    mean = sums.wx / sums.w
+    if not days:
+        return mean, math.sqrt(sums.c2 / sums.w / max(sums.w - 1, 1.0)), 1e6
+    if len(days) < 2:
+        return mean, math.nan, 1.0
+    w, wx = np.array([day.score_sums(recipe)[:2] for day in days]).T
+    return mean, *clustered_error(wx - mean * w, w)
+
+
+def curve_test(
+    one: Table, two: Table, n_resamples: int, rng: np.random.Generator, days: Sequence[Sequence[Table]] = ((), ())
+) -> tuple[float, float | None]:
     """Test that E[t | s] is the same in two tables: hits are dealt anew between them within every cell.
 
-    Returns the largest distance of the cumulative paths Σ(t − s)/n and its p-value, exact given the scores.
+    Returns the largest distance of the cumulative paths Σ(t − s)/n and its p-value, exact given the scores. With the
+    tables of `days` the signs of what each day adds to the distance are drawn instead (`calibrant.core.clusters`).
     """
     a, b = _thin(one), _thin(two)
     keys = np.union1d(a[0], b[0])
@@ -116,6 +139,15 @@ def curve_test(one: Table, two: Table, n_resamples: int, rng: np.random.Generato
     hits, total = t1 + t2, w1 + w2
     large = total > 1e8  # beyond the range of the hypergeometric generator: its normal limit
     share = hits / np.maximum(total, 1)
+    if _few(days):
+        return observed, None
+    if days[0]:
+        sizes = zip(days, (w1.sum(), -w2.sum()), strict=True)
+        parts = [(_spread(_thin(table), keys), size) for side, size in sizes for table in side]
+        moved = np.cumsum([(t - w * share) / size for (w, _, t), size in parts], axis=1)
+        mean = np.cumsum(share * (w1 / w1.sum() - w2 / w2.sum())) - drift
+        drawn = np.abs(signs(n_resamples, len(moved), rng) @ moved + mean).max(axis=1)
+        return observed, (1 + int((drawn >= observed - 1e-12).sum())) / (n_resamples + 1)
     spread = np.sqrt(np.where(total > 1, w1 * share * (1 - share) * w2 / np.maximum(total - 1, 1), 0.0))
     count = 0
     step = max(1, (1 << 20) // max(1, len(keys)))

@@ -21,22 +21,10 @@ from calibrant.plots.selective import plot_rejection, plot_risk_coverage
 from calibrant.plots.training import plot_training
 
 __all__ = [
-    "Display",
-    "plot_against_bins",
-    "plot_against_sample_size",
-    "plot_against_temperature",
-    "plot_calibration_map",
-    "plot_class_errors",
-    "plot_ks",
-    "plot_local",
-    "plot_methods",
-    "plot_pit",
-    "plot_rejection",
-    "plot_reliability",
-    "plot_risk_coverage",
-    "plot_training",
-    "plot_variance",
-]
+    "Display", "plot_against_bins", "plot_against_sample_size", "plot_against_temperature", "plot_calibration_map",
+    "plot_class_errors", "plot_ks", "plot_local", "plot_methods", "plot_pit", "plot_rejection", "plot_reliability",
+    "plot_risk_coverage", "plot_training", "plot_variance"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -12,16 +12,6 @@ from calibrant.selective.risk_coverage import (
 from calibrant.selective.uncertainty import uncertainty
 
 __all__ = [
-    "OodDetection",
-    "RejectionCurve",
-    "RiskCoverageCurve",
-    "SelectivePoint",
-    "SwapIn",
-    "coverage_at_risk",
-    "ood_detection",
-    "rejection_curve",
-    "risk_coverage_curve",
-    "risk_coverage_interval",
-    "swap_in",
-    "uncertainty",
-]
+    "OodDetection", "RejectionCurve", "RiskCoverageCurve", "SelectivePoint", "SwapIn", "coverage_at_risk",
+    "ood_detection", "rejection_curve", "risk_coverage_curve", "risk_coverage_interval", "swap_in", "uncertainty"
+]  # fmt: skip

@@ -18,19 +18,9 @@ from calibrant.studies.sample_size import sample_size
 from calibrant.studies.temperature_sweep import temperature_sweep
 
 __all__ = [
-    "Study",
-    "StudyResult",
-    "adversarial",
-    "bins",
-    "coverage",
-    "estimator_bias",
-    "label_noise",
-    "learning_curves",
-    "resolution",
-    "run_study",
-    "sample_size",
-    "temperature_sweep",
-]
+    "Study", "StudyResult", "adversarial", "bins", "coverage", "estimator_bias", "label_noise", "learning_curves",
+    "resolution", "run_study", "sample_size", "temperature_sweep"
+]  # fmt: skip
 
 
 def adversarial(**options: Any) -> Any:

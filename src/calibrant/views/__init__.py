@@ -43,20 +43,9 @@ from calibrant.views.ranks import RankR, WithinTopR
 from calibrant.views.view import Canonical, PairSource, TopLabel, View, as_view, from_spec, needs_rows
 
 __all__ = [
-    "Canonical",
-    "ClassK",
-    "Classwise",
-    "Entropy",
-    "PairSource",
-    "Pooled",
-    "RankR",
-    "TopLabel",
-    "View",
-    "WithinTopR",
-    "as_view",
-    "from_spec",
-    "needs_rows",
-]
+    "Canonical", "ClassK", "Classwise", "Entropy", "PairSource", "Pooled", "RankR", "TopLabel", "View", "WithinTopR",
+    "as_view", "from_spec", "needs_rows"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -35,16 +35,8 @@ from calibrant.summary.files import load_summaries
 from calibrant.workflows.rejection import check_rejected_share
 
 __all__ = [
-    "SAME_COLUMNS",
-    "Opened",
-    "Reading",
-    "array_rows",
-    "left_out",
-    "names_of",
-    "need_bins",
-    "open_data",
-    "open_rows",
-]
+    "SAME_COLUMNS", "Opened", "Reading", "array_rows", "left_out", "names_of", "need_bins", "open_data", "open_rows"
+]  # fmt: skip
 
 #: Name of a slice column that is not in the data: the file of each row.
 FILE = "_file"

@@ -8,10 +8,5 @@ from calibrant.calibrators.regression.std_scaling import StdScaling
 from calibrant.calibrators.regression.variance_scaling import VarianceScaling
 
 __all__ = [
-    "AutoVarianceCalibrator",
-    "Identity",
-    "IsotonicQuantiles",
-    "RegressionCalibrator",
-    "StdScaling",
-    "VarianceScaling",
-]
+    "AutoVarianceCalibrator", "Identity", "IsotonicQuantiles", "RegressionCalibrator", "StdScaling", "VarianceScaling"
+]  # fmt: skip

@@ -14,18 +14,9 @@ from calibrant.core.weights import are_counts
 from calibrant.errors import input_error
 
 __all__ = [
-    "ALL_PAIRS",
-    "Bandwidth",
-    "Points",
-    "block_values",
-    "check_lengths",
-    "expected_terms",
-    "null_draws",
-    "pair_sum",
-    "pair_terms",
-    "row_points",
-    "unbiased_value",
-]
+    "ALL_PAIRS", "Bandwidth", "Points", "block_values", "check_lengths", "expected_terms", "null_draws", "pair_sum",
+    "pair_terms", "row_points", "unbiased_value"
+]  # fmt: skip
 
 Bandwidth = float | tuple[float, float] | Literal["median", "published"]
 

@@ -15,17 +15,9 @@ from calibrant.core.moments import NullMoments, pearson_tails, supported
 from calibrant.core.rows import Rows
 
 __all__ = [
-    "CRPS_VARIANCE",
-    "KolmogorovNull",
-    "NormalNull",
-    "SumNull",
-    "bias_law",
-    "crps_law",
-    "dss_law",
-    "mse_law",
-    "nll_law",
-    "ratio_law",
-]
+    "CRPS_VARIANCE", "KolmogorovNull", "NormalNull", "SumNull", "bias_law", "crps_law", "dss_law", "mse_law",
+    "nll_law", "ratio_law"
+]  # fmt: skip
 
 LOG_2PI = math.log(2 * math.pi)
 #: Variance and third central moment of the CRPS of a standard normal forecast whose truth follows it (quadrature).
