@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -16,6 +18,8 @@ import calibrant
 from calibrant.cli import cli
 from calibrant.errors import InputError
 from calibrant.monitoring.family import share_of
+from calibrant.summary.slices import Slices
+from calibrant.summary.summary import Summary
 
 MODELS = ("a", 'b "x"', "c")
 
@@ -147,3 +151,85 @@ def test_one_model_speaks_openmetrics_too(tmp_path):
     text = report.to_openmetrics()
     assert "calibrant_rows 300" in text
     assert 'calibrant_metric{metric="ece"} ' in text
+
+
+NAME, VALUE = r"[a-zA-Z_:][a-zA-Z0-9_:]*", r'(?:[^"\\\n]|\\["\\n])*'
+LABEL = rf'([a-zA-Z_][a-zA-Z0-9_]*)="({VALUE})"'
+STRICT = re.compile(rf"({NAME})(?:\{{((?:{LABEL})(?:,(?:{LABEL}))*)\}})? (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)")
+
+
+def parsed(text):
+    """Read OpenMetrics text as strictly as its grammar; return the values by family and labels."""
+    *lines, end, empty = text.split("\n")
+    assert (end, empty) == ("# EOF", "")
+    found, seen, family = {}, set(), None
+    for line in lines:
+        if line.startswith("# TYPE "):
+            family, kind = line.removeprefix("# TYPE ").split(" ")
+            assert re.fullmatch(NAME, family)
+            assert kind == "gauge"
+            assert family not in seen
+            seen.add(family)
+        elif line.startswith("# HELP "):
+            named, _, words = line.removeprefix("# HELP ").partition(" ")
+            assert named == family
+            assert words
+        else:
+            match = STRICT.fullmatch(line)
+            assert match, line
+            assert match[1] == family
+            labels = re.findall(LABEL, match[2] or "")
+            assert not any(name.startswith("__") for name, _ in labels)
+            assert len(dict(labels)) == len(labels)
+            key = family, tuple(sorted(labels))
+            assert key not in found, key
+            found[key] = float(match[match.lastindex])
+    return found
+
+
+def test_openmetrics_is_strict_whatever_names_the_models(tmp_path):
+    when = dt.datetime(2026, 11, 15, 6, 30)  # noqa: DTZ001 -- without a zone, as many logs have it
+    values = {
+        "kind": ["x", None],
+        "a.b": ["None", None],
+        "a b": ["\\n", "\n"],
+        "__x": ['"', "\\"],
+        "1st": [when, None],
+        "reason": [1.5, 2.5],
+    }
+    frame = night(models=("a", "b")).drop("model")
+    frame = frame.with_columns(*(pl.Series(name, [x] * 300 + [y] * 300) for name, (x, y) in values.items()))
+    report = calibrant.monitor(tmp_path / "s", frame, name="2026-11-01", by=list(values))
+    found = parsed(report.to_openmetrics())
+    rows = [dict(labels) for family, labels in found if family == "calibrant_rows"]
+    names = ["kind_", "a_b", "a_b_", "_x", "_1st", "reason_"]
+    assert rows == [
+        dict(zip(names, given, strict=True))
+        for given in (
+            ("x", "None", "\\\\n", '\\"', "2026-11-15T06:30:00", "1.5"),
+            ("", "", "\\n", "\\\\", "", "2.5"),
+        )
+    ]
+    kinds = {dict(labels)["kind"] for family, labels in found if family == "calibrant_alarm"}
+    assert kinds == {"calibration", "rejected", "volume"}
+    assert parsed(calibrant.monitor(tmp_path / "one", night(1, models=("a",)), name="x").to_openmetrics())
+
+
+def test_writers_in_processes_of_their_own_lose_nothing(tmp_path):
+    """Four at once on a new store of many models and on a summary file: two write the same night."""
+    for number in (1, 2, 3):
+        night(number).write_parquet(tmp_path / f"2026-11-0{number}.parquet")
+    run = [sys.executable, "-m", "calibrant"]
+    files = [str(tmp_path / f"2026-11-0{number}.parquet") for number in (1, 2, 3, 1)]
+    lines = [["monitor", str(tmp_path / "s"), file, "--by", "model", "--json"] for file in files]
+    lines += [["summarize", file, "--by", "model", "-o", str(tmp_path / "out.calsum"), "--json"] for file in files]
+    for some in (lines[:4], lines[4:]):
+        writers = [subprocess.Popen([*run, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for line in some]
+        for writer in writers:
+            said = writer.communicate(timeout=120)
+            assert writer.returncode == 0, said
+    report = calibrant.monitor(tmp_path / "s")
+    assert [(model.by["model"], model.days) for model in report.models] == [(name, 3) for name in MODELS]
+    assert len(list((tmp_path / "s").rglob("*.day"))) == 9
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert any(Slices.load(tmp_path / "out.calsum").whole.same_rows(Summary.from_path(file).whole) for file in files)

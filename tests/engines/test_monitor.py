@@ -339,6 +339,35 @@ def test_another_class_set_is_refused_before_a_word_is_written(tmp_path):
     assert monitor(tmp_path / "w", classes(["cat", "ant", "bee"]), name="4").days == 2
 
 
+def test_nights_before_a_restart_may_come_late_or_again(tmp_path):
+    rng = np.random.default_rng(15)
+
+    def classes(names, n=300):
+        p = rng.dirichlet(np.ones(len(names)), n)
+        y = (p.cumsum(1) > rng.random((n, 1))).argmax(1)
+        return Summary(len(names), classes=names).update(np.array(names)[y], p)
+
+    old, new, store = ["ant", "bee"], ["ant", "bee", "cat"], tmp_path / "w"
+    first, third = classes(old), classes(new)
+    monitor(store, first, name="2026-11-01")
+    monitor(store, third, name="2026-11-03", restart=True)
+    monitor(store, classes(new), name="2026-11-04")
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    for night, name in ((first, "2026-11-01"), (third, "2026-11-03")):
+        assert monitor(store, night, name=name).days == 2  # a retry, of the night of the restart without its flag too
+    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
+    with pytest.raises(InputError, match="have the classes of the store"):
+        monitor(store, classes(old), name="2026-11-05")
+    with pytest.raises(InputError, match="have the classes of the store"):
+        monitor(store, classes(new), name="2026-11-02")
+    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
+    late = monitor(store, classes(old), name="2026-11-02")
+    assert (late.name, late.days) == ("2026-11-04", 2)
+    replaced = monitor(store, classes(new), name="2026-11-03", replace=True)
+    assert (replaced.days, replaced.history[0]["name"]) == (2, "2026-11-03")  # it still is a restart
+    assert replaced.window is not None
+
+
 def test_alarms_on_rows_that_cannot_be_used_and_on_their_number(tmp_path):
     rng = np.random.default_rng(15)
     for i in range(4):

@@ -15,6 +15,7 @@ import pytest
 from calibrant.engines.frames import summarize
 from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
+from calibrant.workflows.sources import Reading, summarize_data
 
 pytestmark = [
     pytest.mark.spark,
@@ -217,3 +218,43 @@ def test_sessions_of_ones_own_and_killed_workers(tmp_path):
     n, ece = said["killed", "local[2,4]"][2:]
     assert n == "2000"
     assert float.fromhex(ece) == pytest.approx(Summary(3).update(columns["label"], p).measure("ece"), abs=1e-12)
+
+
+def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):
+    """No command changes a setting or ends the session; what it ignores elsewhere is not ignored here."""
+    import calibrant
+    from calibrant.errors import FileError
+    from calibrant.workflows.apply import apply
+    from calibrant.workflows.fit import fit
+
+    rng = np.random.default_rng(7)
+    p = rng.dirichlet(np.ones(3), 600)
+    y = (p.cumsum(1) > rng.random((600, 1))).argmax(1)
+    frame = pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)} | {"label": y})
+    for part in ("01", "02"):
+        (tmp_path / "lake" / f"part={part}").mkdir(parents=True)
+        frame.write_parquet(tmp_path / "lake" / f"part={part}" / "a.parquet", compression="snappy")
+
+    def settings():
+        return dict(spark.conf.getAll), {row[0]: row[1] for row in spark.sql("SET").collect()}
+
+    before, lake = settings(), str(tmp_path / "lake")
+    parts = summarize_data(lake, Reading("evaluate", engine="spark"), by=["part"], views=["top-1"]).parts
+    assert {key: part.n for key, part in parts.items()} == {("01",): 600, ("02",): 600}
+    own = spark.read.parquet(lake)
+    repair = fit(own, method="temperature").calibrator
+    assert apply(repair, own).count() == 1200
+    apply(repair, lake, tmp_path / "out", engine="spark", partition_by=["part"])
+    for _ in range(2):
+        assert calibrant.monitor(tmp_path / "store", own, name="2026-11-01").n == 1200
+    assert settings() == before
+    damaged = tmp_path / "lake" / "part=02" / "a.parquet"
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[:8] + b"\xff" * 200 + data[208:])
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(FileError, match="cannot be read"):
+            summarize_data(lake, Reading("evaluate", engine="spark"), views=["top-1"])
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    assert spark.range(3).count() == 3

@@ -257,8 +257,9 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         columns: Sequence[str] | None = None,
         keep: Sequence[str] = (),
         space: Space | None = None,
+        tolerance: float = 1e-4,
     ) -> str:
-        """Return the map as a query, for engines where the rows already are.
+        r"""Return the map as a query, for engines where the rows already are.
 
         Parameters
         ----------
@@ -268,11 +269,15 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
             What stands after FROM, as the engine writes it: a table, or a subquery in brackets.
         columns : sequence of str, optional
             Columns of the scores in the order of `classes_`, or one for class 1 of two; default ``p_<class>``, or
-            ``logit_<class>`` for logits.
+            ``logit_<class>`` for logits. Names are quoted: Snowflake keeps unquoted ones in capitals.
         keep : sequence of str
             Further columns of the result, such as a key.
         space : {"proba", "logit"}, optional
             What the columns hold; default what the calibrator was fitted on.
+        tolerance : float, default 1e-4
+            How far probabilities may miss 0, 1 and a sum of 1, as those of 32 bits do; `calibrant apply` knows the
+            types and takes 1e-6 for 64 bits and half a unit of the last digit of every column for decimals. Rows are
+            rescaled where it is larger than the default.
 
         Returns
         -------
@@ -284,14 +289,14 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         --------
         >>> from calibrant.calibrators import TemperatureScaling
         >>> repair = TemperatureScaling().fit([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 2, [0, 0, 1, 1, 1])
-        >>> print(repair.to_sql(keep=["id"])[-154:].strip())
+        >>> print(*repair.to_sql(keep=["id"]).splitlines()[-5:], sep="\n")
         SELECT
-          "id",
+          key_0 AS "id",
           CASE WHEN usable = 1 THEN softmax_1_0 / sum_1 END AS "p_0",
           CASE WHEN usable = 1 THEN softmax_1_1 / sum_1 END AS "p_1"
-        FROM step_sum_1
+        FROM calibrant_sum_1
         """
-        return to_sql(self, dialect, table=table, columns=columns, keep=keep, space=space)
+        return to_sql(self, dialect, table=table, columns=columns, keep=keep, space=space, tolerance=tolerance)
 
     def program(self) -> Program:
         """Return the whole map, from the scores given to `predict_proba` to normalized rows, as plain steps."""

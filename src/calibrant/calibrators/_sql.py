@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from calibrant._typing import Floats, Space
 from calibrant.calibrators.application import check_applicable, input_program
-from calibrant.core.inputs import check_names
+from calibrant.core.inputs import TOLERANCE, check_names, check_words
+from calibrant.core.options import check_share
 from calibrant.core.programs import Program, Step
 from calibrant.errors import input_error
 
@@ -21,30 +23,42 @@ __all__ = ["DIALECTS", "to_sql"]
 
 #: Characters of a query that every service takes.
 LONGEST = 1_000_000
-#: How far probabilities may miss 0, 1 and a sum of 1: as far as numbers of 32 bits may.
-_TOLERANCE = 1e-4
 #: Cases in a row; more are halved first, so that a long table is searched and not walked through.
 _CASES = 16
+#: How the names of the steps begin: a table of the user must not be called like one of them.
+_STEP = "calibrant_"
+_WORD = re.compile(r"[a-z]\w*")
 
 
 @dataclass(frozen=True)
 class SqlDialect:
-    """How an engine quotes a name and calls numbers of 64 bits."""
+    """How an engine quotes a name, calls numbers of 64 bits and writes them."""
 
     quote: str
     double: str
     infinity: str
+    #: What stands before a quote inside a name, and after a number that would else be a decimal.
+    escape: str
+    suffix: str = ""
 
     def name(self, text: str) -> str:
         """Return a name of the user's, quoted."""
-        return self.quote + text.replace(self.quote, 2 * self.quote) + self.quote
+        text = text.replace(self.escape, 2 * self.escape)
+        text = text if self.escape == self.quote else text.replace(self.quote, self.escape + self.quote)
+        return self.quote + text + self.quote
+
+    def number(self, value: float) -> str:
+        """Return a number of 64 bits."""
+        text = repr(float(value))
+        text = (text if "e" in text else f"{text}e0") + self.suffix
+        return f"({text})" if text.startswith("-") else text
 
 
 DIALECTS = {
-    "duckdb": SqlDialect('"', "DOUBLE", "'Infinity'"),
-    "spark": SqlDialect("`", "DOUBLE", "'Infinity'"),
-    "bigquery": SqlDialect("`", "FLOAT64", "'inf'"),
-    "snowflake": SqlDialect('"', "DOUBLE", "'inf'"),
+    "duckdb": SqlDialect('"', "DOUBLE", "'Infinity'", '"'),
+    "spark": SqlDialect("`", "DOUBLE", "'Infinity'", "`"),
+    "bigquery": SqlDialect("`", "FLOAT64", "'inf'", "\\"),
+    "snowflake": SqlDialect('"', "DOUBLE", "'inf'", '"', "::DOUBLE"),
 }
 
 
@@ -70,8 +84,11 @@ def to_sql(
     columns: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     space: Space | None = None,
+    tolerance: float = TOLERANCE["float32"],
 ) -> str:
     """Return the map as a query; see `Calibrator.to_sql`."""
+    check_share(tolerance, "tolerance", "to_sql", "1e-4")
+    kept = check_words(keep, "keep", "to_sql")
     check_names(dialect, tuple(DIALECTS), "dialect", "to_sql")
     space = calibrator.input_space if space is None else space
     check_names(space, ("proba", "logit"), "space", "to_sql")
@@ -87,7 +104,8 @@ def to_sql(
                 "calibrant apply runs it on every engine",
             )
     classes = [str(name) for name in np.asarray(calibrator.classes_).tolist()]
-    given = [f"{'p' if space == 'proba' else 'logit'}_{name}" for name in classes] if columns is None else list(columns)
+    given = [f"{'p' if space == 'proba' else 'logit'}_{name}" for name in classes]
+    given = given if columns is None else check_words(columns, "columns", "to_sql")
     single = len(given) == 1 and len(classes) == 2
     if len(given) != len(classes) and not single:
         raise input_error(
@@ -99,10 +117,14 @@ def to_sql(
         )
     new = [f"p_{name}" for name in classes] if columns is None or space == "logit" else given
     new = ["p_" + classes[1] if space == "logit" else given[0]] if single else new
+    twice = next((name for name in (*kept, *new) if [*kept, *new].count(name) > 1), None)
+    if twice is not None:
+        hint = f"give another name in table='(SELECT {twice} AS …) AS t'"
+        raise input_error("keep", "to_sql", "have other names than the columns of the result", repr(twice), hint)
     writer = _Writer(DIALECTS[dialect])
-    answer = writer.write(program, writer.scores(table, given, list(keep), space, single))
+    answer = writer.write(program, writer.scores(table, given, kept, space, tolerance))
     title = f"-- {type(calibrator).__name__}: {len(classes)} classes, {space} in, calibrated probabilities out"
-    query = writer.query(title, list(keep), dict(zip(new, answer[1:] if single else answer, strict=True)))
+    query = writer.query(title, kept, dict(zip(new, answer[1:] if single else answer, strict=True)))
     if len(query) > LONGEST:
         raise input_error(
             "calibrator",
@@ -112,13 +134,6 @@ def to_sql(
             "calibrant apply runs it on every engine",
         )
     return query
-
-
-def _number(value: float) -> str:
-    """Return a number that every engine reads as one of 64 bits, not as a decimal."""
-    text = repr(float(value))
-    text = text if "e" in text else f"{text}e0"
-    return f"({text})" if text.startswith("-") else text
 
 
 def _bare(text: str) -> str:
@@ -138,8 +153,12 @@ class _Writer:
 
     def __init__(self, dialect: SqlDialect) -> None:
         self.dialect = dialect
+        self.number = dialect.number
         self.steps: list[tuple[str, str]] = []
         self.counts: dict[str, int] = {}
+        #: Columns that need none of each other share a step: a hundred steps inside each other are too deep for Spark.
+        self.levels: list[tuple[str, list[str]]] = []
+        self.level_of: dict[str, int] = {}
 
     def text(self, value: Value) -> str:
         """Return a value as an expression."""
@@ -150,7 +169,7 @@ class _Writer:
         if np.isinf(value):
             infinite = f"CAST({self.dialect.infinity} AS {self.dialect.double})"
             return infinite if value > 0 else f"(-{infinite})"
-        return _number(value)
+        return self.number(value)
 
     def cases(self, place: _Place, table: Sequence[float]) -> str:
         """Return the entry of a table at a place."""
@@ -159,49 +178,62 @@ class _Writer:
 
         def between(low: int, high: int) -> str:
             if low == high:
-                return _number(table[low])
+                return self.number(table[low])
             if high - low > _CASES:
                 middle = (low + high) // 2
-                test = f"{place.x} {sign} {_number(place.knots[middle])}"
+                test = f"{place.x} {sign} {self.number(place.knots[middle])}"
                 return f"CASE WHEN {test} THEN {between(low, middle)} ELSE {between(middle + 1, high)} END"
             tests = [
-                f"WHEN {place.x} {sign} {_number(place.knots[i])} THEN {_number(table[i])}" for i in range(low, high)
+                f"WHEN {place.x} {sign} {self.number(place.knots[i])} THEN {self.number(table[i])}"
+                for i in range(low, high)
             ]
-            return f"CASE {' '.join(tests)} ELSE {_number(table[high])} END"
+            return f"CASE {' '.join(tests)} ELSE {self.number(table[high])} END"
 
         return between(0, known)
 
-    def scores(self, table: str, columns: list[str], keep: list[str], space: str, single: bool) -> Block:
-        """Read the scores as numbers of 64 bits, and say which rows can be used."""
-        quoted = [self.dialect.name(name) for name in columns]
-        numbers = [f"CAST({name} AS {self.dialect.double})" for name in quoted]
-        raw = [f"raw_{i + (1 if single else 0)}" for i in range(len(columns))]
-        lines = [*(self.dialect.name(name) for name in keep)]
-        lines += [f"{number} AS {name}" for number, name in zip(numbers, raw, strict=True)]
-        self.steps.append(("scores", f"SELECT\n      {_listed(lines)}\n    FROM {table}"))
+    def scores(self, table: str, columns: list[str], keep: list[str], space: str, tolerance: float) -> Block:
+        """Read the scores as numbers of 64 bits, and say which rows can be used.
+
+        Columns of the user keep none of their names: they may be ours, or those of a later step.
+        """
+        one, zero, single = self.number(1.0), self.number(0.0), len(columns) == 1
+        raw = [f"raw_{i + single}" for i in range(len(columns))]
+        lines = [f"{self.dialect.name(name)} AS key_{i}" for i, name in enumerate(keep)]
+        lines += [
+            f"CAST({self.dialect.name(column)} AS {self.dialect.double}) AS {name}"
+            for column, name in zip(columns, raw, strict=True)
+        ]
+        self.steps.append((f"{_STEP}scores", f"SELECT\n      {_listed(lines)}\n    FROM {table}"))
+        total = " + ".join(raw)
         if space == "logit":
-            tests = [f"ABS({name}) <= {_number(1.7e308)}" for name in raw]
+            tests = [f"ABS({name}) <= {self.number(1.7e308)}" for name in raw]
+            values = raw
         else:  # NaN fails them, also where an engine trusts statistics that leave it out
-            tests = [f"ABS({name} - {_number(0.5)}) <= {_number(0.5 + _TOLERANCE)}" for name in raw]
-            if not single:
-                tests.append(f"ABS({' + '.join(raw)} - {_number(1.0)}) <= {_number(_TOLERANCE)}")
+            tests = [f"ABS({name} - {self.number(0.5)}) <= {self.number(0.5 + tolerance)}" for name in raw]
+            tests += [] if single else [f"ABS({total} - {one}) <= {self.number(tolerance)}"]
+            loose = tolerance > TOLERANCE["float32"] and not single  # as `apply` does with decimals of a few digits
+            values = [f"{name} / ({total})" if loose else name for name in raw]
+            values = [f"LEAST(GREATEST({value}, {zero}), {one})" for value in values]
         test = "\n        AND ".join(tests)
         usable = f"CASE\n        WHEN {test}\n        THEN 1 ELSE 0\n      END AS usable"
-        self.steps.append(("checked", f"SELECT\n      *,\n      {usable}\n    FROM scores"))
-        values = [f"CASE WHEN usable = 1 THEN {name} END AS x{name[3:]}" for name in raw]
+        self.steps.append((f"{_STEP}checked", f"SELECT\n      *,\n      {usable}\n    FROM {_STEP}scores"))
         if single:
-            values.append(f"CASE WHEN usable = 1 THEN {'1.0e0 - raw_1' if space == 'proba' else '0.0e0'} END AS x_0")
-        self.steps.append(("usable_rows", f"SELECT\n      *,\n      {_listed(values)}\n    FROM checked"))
-        return [f"x_{i}" for i in range(max(len(columns), 2))]
+            values = [zero if space == "logit" else f"{one} - {values[0]}", *values]
+        lines = [f"CASE WHEN usable = 1 THEN {value} END AS x_{i}" for i, value in enumerate(values)]
+        self.steps.append((f"{_STEP}usable", f"SELECT\n      *,\n      {_listed(lines)}\n    FROM {_STEP}checked"))
+        return [f"x_{i}" for i in range(len(values))]
 
     def add(self, name: str, values: Sequence[Value]) -> Block:
-        """Add a step of one column per value."""
+        """Add one column per value, in the first step that has what they need before it."""
         number = self.counts[name] = self.counts.get(name, 0) + 1
         step = f"{name}_{number}"
         columns = [step] if len(values) == 1 else [f"{step}_{i}" for i in range(len(values))]
-        before = self.steps[-1][0]
-        lines = [f"{_bare(self.text(value))} AS {column}" for value, column in zip(values, columns, strict=True)]
-        self.steps.append((f"step_{step}", f"SELECT\n      *,\n      {_listed(lines)}\n    FROM {before}"))
+        texts = [_bare(self.text(value)) for value in values]
+        level = max((self.level_of.get(word, 0) for text in texts for word in _WORD.findall(text)), default=0)
+        if level == len(self.levels):
+            self.levels.append((step, []))
+        self.levels[level][1].extend(f"{text} AS {column}" for text, column in zip(texts, columns, strict=True))
+        self.level_of |= dict.fromkeys(columns, level + 1)
         return list(columns)
 
     def write(self, program: Program, inputs: Block) -> Block:
@@ -225,8 +257,11 @@ class _Writer:
 
     def query(self, title: str, keep: list[str], answer: dict[str, Value]) -> str:
         """Return the whole query; rows that cannot be used give NULL."""
+        for name, columns in self.levels:
+            before = self.steps[-1][0]
+            self.steps.append((f"{_STEP}{name}", f"SELECT\n      *,\n      {_listed(columns)}\n    FROM {before}"))
         steps = ",\n".join(f"  {name} AS (\n    {body}\n  )" for name, body in self.steps)
-        lines = [self.dialect.name(name) for name in keep]
+        lines = [f"key_{i} AS {self.dialect.name(name)}" for i, name in enumerate(keep)]
         lines += [
             f"CASE WHEN usable = 1 THEN {_bare(self.text(value))} END AS {self.dialect.name(name)}"
             for name, value in answer.items()
@@ -275,7 +310,8 @@ def _sigmoid(sql: _Writer, _: Step, x: Block) -> Block:
     names = sql.add("odds", x)
     small = sql.add("small", [f"EXP(-ABS({name}))" for name in names])
     both = zip(names, small, strict=True)
-    return [f"CASE WHEN {a} >= 0 THEN 1.0e0 / (1.0e0 + {b}) ELSE {b} / (1.0e0 + {b}) END" for a, b in both]
+    one = sql.number(1.0)
+    return [f"CASE WHEN {a} >= 0 THEN {one} / ({one} + {b}) ELSE {b} / ({one} + {b}) END" for a, b in both]
 
 
 def _shares(sql: _Writer, x: Block) -> tuple[Block, str, str]:
@@ -299,7 +335,7 @@ def _log_softmax(sql: _Writer, _: Step, x: Block) -> Block:
 def _matmul(sql: _Writer, step: Step, x: Block) -> Block:
     matrix = step.arrays[0]
     terms = (
-        [f"{sql.text(value)} * {_number(matrix[i, j])}" for i, value in enumerate(x) if matrix[i, j] != 0.0]
+        [f"{sql.text(value)} * {sql.number(matrix[i, j])}" for i, value in enumerate(x) if matrix[i, j] != 0.0]
         for j in range(matrix.shape[1])
     )
     return [f"({' + '.join(each)})" if each else 0.0 for each in terms]

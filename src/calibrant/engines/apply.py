@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from calibrant._typing import Array, Floats
+from calibrant._typing import Floats
 from calibrant.calibrators.application import calibrate, check_applicable, class_order, input_program
 from calibrant.core.arguments import check_options
 from calibrant.core.inputs import TOLERANCE
@@ -96,9 +96,14 @@ def apply_frame(
         return made if hasattr(made, "read_next_batch") else hidden.restore(made, renamed)
     missing, outside = unusable(table, columns, normalize)
     raw = [nw.col(name).cast(nw.Float64) for name in columns.scores]
-    if normalize and columns.kind == "wide" and columns.space == "proba":
+    schema = table.collect_schema()
+    single = all(schema[name] == nw.Float32 for name in columns.scores)
+    if (normalize and columns.kind == "wide" and columns.space == "proba") or _is_loose(columns, single):
         total = nw.sum_horizontal(*raw)
+        total = nw.when(total > 0.0).then(total)  # Spark does not divide by 0
         raw = [value / total for value in raw]
+    if columns.space == "proba":
+        raw = [value.clip(0.0, 1.0) for value in raw]
     if columns.kind == "binary":
         raw = [1.0 - raw[0] if columns.space == "proba" else raw[0] * 0.0, raw[0]]
     work = table.with_columns(
@@ -123,7 +128,8 @@ def _scores_of(calibrator: Any, columns: Columns, k: int, normalize: bool) -> Ma
         good = score_reasons(x, columns, normalize) == 0
         q = np.full((len(x), k), np.nan)
         if good.any():
-            q[good] = calibrate(calibrator, x[good], columns.space, normalize=normalize or _is_loose(x, columns))
+            loose = normalize or _is_loose(columns, x.dtype == np.float32)
+            q[good] = calibrate(calibrator, x[good], columns.space, normalize=loose)
         if columns.kind == "list":
             return {columns.scores[0]: q}
         if columns.kind == "binary":
@@ -133,14 +139,10 @@ def _scores_of(calibrator: Any, columns: Columns, k: int, normalize: bool) -> Ma
     return make
 
 
-def _is_loose(scores: Array, columns: Columns) -> bool:
-    """Whether sums may miss 1 by more than these numbers would show: they were declared less precise."""
-    return (
-        columns.tolerance is not None
-        and columns.space == "proba"
-        and scores.ndim == 2
-        and columns.tolerance > TOLERANCE[scores.dtype.name]
-    )
+def _is_loose(columns: Columns, single: bool) -> bool:
+    """Whether sums may miss 1 by more than numbers of 32 or 64 bits show: they were declared less precise."""
+    wide = columns.kind in ("wide", "list") and columns.space == "proba"
+    return wide and columns.tolerance > TOLERANCE["float32" if single else "float64"]
 
 
 def _moments_of(calibrator: Any, columns: Columns) -> Make:

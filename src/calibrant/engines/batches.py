@@ -124,7 +124,7 @@ def score_reasons(scores: Array, columns: Columns, normalize: bool) -> Ints:
             total = scores.sum(axis=1, dtype=np.float64)
             outside = rows(scores < 0) | ~np.isfinite(total) | (total <= 0)
         else:
-            tolerance = columns.tolerance or TOLERANCE[scores.dtype.name]
+            tolerance = columns.tolerance
             outside = rows((scores < -tolerance) | (scores > 1 + tolerance))
             if scores.ndim == 2:
                 outside |= np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > tolerance

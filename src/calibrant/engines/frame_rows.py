@@ -19,7 +19,6 @@ from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, progra
 from calibrant.engines.expressions import Block, choose, expr, is_nan, write_program
 from calibrant.engines.private import Private
 from calibrant.engines.ready import Plain, plain
-from calibrant.engines.scans import tolerance_of
 from calibrant.io.layout import Columns
 from calibrant.metrics.recipes import MeanScore, ScoreSums
 from calibrant.summary.summary import REASONS, Summary
@@ -294,7 +293,7 @@ def prepare(table: Any, columns: Columns, normalize: bool, scores: frozenset[str
     )
     kinds = [str(schema[name]) for name in columns.scores]
     single = all(kind == "Float32" for kind in kinds)
-    tolerance = columns.tolerance or tolerance_of([schema[name] for name in columns.scores])
+    tolerance = columns.tolerance
     reason = _reason(table, columns, raw, k, tolerance, normalize)
     rs = [nw.col(r) for r in raw]
     logits = columns.space == "logit"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrant.core.inputs import TOLERANCE
 from calibrant.engines.partitions import partition_types, partition_values
 from calibrant.engines.polars import open_files
 from calibrant.engines.tables import table_files
@@ -21,8 +20,9 @@ from calibrant.io.damage import check_lengths
 from calibrant.io.layout import Columns, Layout, table_fields
 from calibrant.io.paths import expand
 from calibrant.io.resolver import refuse_wide, resolve
+from calibrant.io.scale import tolerance_of
 
-__all__ = ["FileGroup", "Scan", "join_types", "open_session", "read_scan", "tolerance_of"]
+__all__ = ["FileGroup", "Scan", "join_types", "open_session", "read_scan"]
 
 _log = logging.getLogger("calibrant.scan")
 #: Formats without types of their own: those that were found are told to every engine.
@@ -289,28 +289,6 @@ def join_types(one: Any, two: Any, *, text: bool = False) -> Any:
     if all(kind is pl.Datetime for kind in kinds) and (one.time_zone is None) == (two.time_zone is None):
         return pl.Datetime("us", one.time_zone and "UTC")
     return None
-
-
-def tolerance_of(dtypes: Sequence[Any]) -> float:
-    """Return how far probabilities of these declared types may miss 0, 1 and a sum of 1.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> tolerance_of([pl.Float32()] * 3), tolerance_of([pl.Decimal(3, 2)] * 3), tolerance_of([pl.Float64()])
-    (0.0001, 0.015, 1e-06)
-    """
-    most = TOLERANCE["float64"]
-    steps = 0.0
-    for dtype in dtypes:
-        inner = getattr(dtype, "inner", dtype)
-        name = type(inner).__name__.lower()
-        if name in TOLERANCE:
-            most = max(most, TOLERANCE[name])
-        scale = getattr(inner, "scale", None)
-        if name == "decimal" and scale is not None:
-            steps += 0.5 * 10.0**-scale  # half a unit of the last digit, for each of them
-    return max(most, steps)
 
 
 def _columns(frame: Any) -> list[str]:

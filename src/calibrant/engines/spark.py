@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,39 +49,30 @@ def open_files(
     if hidden is not None:
         raise FileError(f"Spark skips files whose name begins with . or _ ({hidden})", hint="use {engine=polars}")
     paths = [_PATTERN.sub(r"\\\1", str(Path(name).resolve())) for name in files]
-    reader = session.read
+    reader = session.read.options(ignoreCorruptFiles=False, ignoreMissingFiles=False)  # no row is lost in silence
+    if kind == "parquet" and partitions:
+        # keys are typed by us, the same on every engine: Spark would take 01 for a number
+        known = require("pyspark.sql.types", "spark", _PURPOSE)
+        own = [field for field in reader.parquet(paths[0]).schema if field.name not in partitions]
+        kinds = {"Int64": known.LongType(), "Date": known.DateType()}
+        keys = [known.StructField(n, kinds.get(str(dtype), known.StringType())) for n, dtype in partitions.items()]
+        reader = reader.schema(known.StructType([*own, *keys]))
+    elif kind != "parquet" and types is not None:
+        every = {**types, **(partitions or {})}
+        reader = reader.schema(", ".join(f"{_quoted(name)} {sql_type(dtype)}" for name, dtype in every.items()))
     if partitions:
         reader = reader.option("basePath", base_of(Path(files[0]).resolve()))
-    if kind != "parquet" and types is not None:
-        reader = reader.schema(", ".join(f"{_quoted(name)} {sql_type(dtype)}" for name, dtype in types.items()))
-    with _texts(session):  # keys of partitions are typed by us, the same on every engine
-        if kind == "parquet":
-            frame = reader.parquet(*paths)
-        elif kind == "jsonl":
-            frame = reader.json(paths)
-        else:
-            infer = {} if types is not None else {"inferSchema": True}
-            frame = reader.csv(paths, header=True, sep="\t" if kind == "tsv" else ",", escape='"', **infer)
-    if partitions:
-        functions = require("pyspark.sql.functions", "spark", _PURPOSE)
-        for name, dtype in partitions.items():
-            frame = frame.withColumn(name, functions.col(_quoted(name)).cast(sql_type(dtype)))
+    if kind == "parquet":
+        frame = reader.parquet(*paths)
+    elif kind == "jsonl":
+        frame = reader.json(paths)
+    else:
+        infer = {} if types is not None else {"inferSchema": True}
+        frame = reader.csv(paths, header=True, sep="\t" if kind == "tsv" else ",", escape='"', **infer)
     if path_column:
         functions = require("pyspark.sql.functions", "spark", _PURPOSE)
         frame = frame.withColumn(path_column, functions.input_file_name())
     return frame
-
-
-@contextmanager
-def _texts(session: Any) -> Iterator[None]:
-    """Read keys of partitions as text for a moment: Spark would take ``01`` for a number."""
-    name = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    before = session.conf.get(name)
-    session.conf.set(name, "false")
-    try:
-        yield
-    finally:
-        session.conf.set(name, before)
 
 
 def _quoted(name: str) -> str:

@@ -18,7 +18,6 @@ from calibrant.core.options import check_type
 from calibrant.engines.batches import _floats, _matrix, first_length, raw_batches, score_reasons
 from calibrant.engines.expressions import is_nan
 from calibrant.engines.private import private
-from calibrant.engines.scans import tolerance_of
 from calibrant.errors import input_error
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
@@ -45,10 +44,9 @@ def find_scores(calibrator: Any, frame: Any, layout: Layout) -> Columns:
 
 def unusable(table: Any, columns: Columns, normalize: bool) -> tuple[nw.Expr, nw.Expr]:
     """Return whether a score of a row is missing, and whether one is out of range."""
-    schema = table.collect_schema()
     raw = [nw.col(name).cast(nw.Float64).fill_null(float("nan")) for name in columns.scores]
     missing = reduce(or_, [is_nan(x, table) for x in raw])
-    tolerance = columns.tolerance or tolerance_of([schema[name] for name in columns.scores])
+    tolerance = columns.tolerance
     if columns.space == "logit":
         outside = reduce(or_, [x.abs() > 1.7e308 for x in raw])
     elif normalize and columns.kind == "wide":

@@ -112,8 +112,8 @@ class Columns:
     top_labels: str | None = None
     #: Levels of the quantiles.
     levels: tuple[float, ...] = ()
-    #: How far probabilities may miss their bounds, where their declared types are wider than the columns now.
-    tolerance: float | None = None
+    #: How far probabilities may miss 0, 1 and a sum of 1, by the types that were declared.
+    tolerance: float = 1e-6
 
     @property
     def used(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from calibrant.io.forms import Forms
 from calibrant.io.labels import two_labels
 from calibrant.io.layout import Columns, Field, Layout, listed, say, table_fields
 from calibrant.io.lookup import NUMBERS, Values, refused
+from calibrant.io.scale import tolerance_of
 
 __all__ = ["NO_MEANS", "find_columns", "refuse_wide", "resolve"]
 
@@ -70,8 +71,8 @@ def find_columns(
         )
     if values is not None and found.label:
         found = two_labels(found, fields[found.label], values, layout.positive)
-    if layout.declared is not None:
-        found = replace(found, tolerance=layout.declared(found.scores))
+    declared = layout.declared or (lambda names: tolerance_of([schema[name] for name in names]))
+    found = replace(found, tolerance=declared(found.scores))
     say(found, told=layout.weight is not None)
     return found
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from calibrant._typing import Array
+from calibrant.core.inputs import TOLERANCE
 from calibrant.errors import InputError, input_error
 from calibrant.io.layout import note
 
-__all__ = ["looks_percent", "scaled", "unrounded"]
+__all__ = ["looks_percent", "scaled", "tolerance_of", "unrounded"]
 
 #: Decimals at which a file may have been rounded.
 DECIMALS = (2, 3, 4, 5, 6)
@@ -79,3 +83,25 @@ def unrounded(scores: Array) -> Array:
             note(f"rows rounded to {digits} decimals miss 1 by up to {off:.2g}, as rounding does: rescaled to sum 1")
             return np.asarray(wide / sums[:, None])
     return scores
+
+
+def tolerance_of(dtypes: Sequence[Any]) -> float:
+    """Return how far probabilities of these declared types may miss 0, 1 and a sum of 1.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> tolerance_of([pl.Float32()] * 3), tolerance_of([pl.Decimal(3, 2)] * 3), tolerance_of([pl.Float64()])
+    (0.0001, 0.015, 1e-06)
+    """
+    most = TOLERANCE["float64"]
+    steps = 0.0
+    for dtype in dtypes:
+        inner = getattr(dtype, "inner", dtype)
+        name = type(inner).__name__.lower()
+        if name in TOLERANCE:
+            most = max(most, TOLERANCE[name])
+        scale = getattr(inner, "scale", None)
+        if name == "decimal" and scale is not None:
+            steps += 0.5 * 10.0**-scale  # half a unit of the last digit, for each of them
+    return max(most, steps)

@@ -203,7 +203,8 @@ def add_day(
     if summary is not None:
         name, when = _checked_name(name, summary), None if date is None else _checked_date(date)
         if not restart:
-            summary = _fitting(summary, book, name)
+            summary = _fitting(summary, book, name, when)
+            restart = any(day.name == name and day.facts["restart"] for day in book.days())  # it may be replaced
         facts = _facts(summary, settings, clusters, restart=restart)
         book.add(name, summary, facts, date=when, replace_day=replace)
     days = book.ordered()
@@ -241,12 +242,11 @@ def check_day(
 ) -> None:
     """Refuse what `add_day` would refuse, before anything is written; `store` is None for one that is not there yet."""
     _checked_name(name, summary)
-    if date is not None:
-        _checked_date(date)
+    when = None if date is None else _checked_date(date)
     if store is None or not (store / "store.json").exists():
         return
     book = Store(store)
-    book.twin(name, summary if restart else _fitting(summary, book, name), replace_day=replace)
+    book.twin(name, summary if restart else _fitting(summary, book, name, when), replace_day=replace)
 
 
 def _checked_name(name: str | None, summary: Summary) -> str:
@@ -266,23 +266,29 @@ def _checked_date(date: str) -> str:
     return found
 
 
-def _fitting(summary: Summary, book: Store, name: str) -> Summary:
-    """Return the summary with the classes in the order of the store; other classes are refused before writing."""
-    others = [day for day in book.ordered() if day.name != name]
-    start = max([i for i, day in enumerate(others) if day.facts["restart"]], default=0)
-    if not others[start:]:
+def _fitting(summary: Summary, book: Store, name: str, when: str | None) -> Summary:
+    """Return the summary with its classes in the order of the day that it repeats, or else follows.
+
+    Other classes are refused before writing. A night from before a restart may come late, or again.
+    """
+    days, date = book.ordered(), when or date_of(name)
+    others = [day for day in days if day.name != name]
+    before = [day for day in others if not (date and day.date and day.date > date)] or others[:1]
+    for day in [*(day for day in days if day.name == name), *before[-1:]]:
+        known = day.summary()
+        try:
+            return summary.aligned(known)
+        except InputError as error:
+            problem = error
+    if not before:
         return summary
-    known = others[-1].summary()
-    try:
-        return summary.aligned(known)
-    except InputError as error:
-        raise input_error(
-            "data",
-            "monitor",
-            f"have the classes of the store ({_classes(known)})",
-            _classes(summary),
-            "{restart} with this day",
-        ) from error
+    raise input_error(
+        "data",
+        "monitor",
+        f"have the classes of the store ({_classes(known)})",
+        _classes(summary),
+        "{restart} with this day",
+    ) from problem
 
 
 def _classes(summary: Summary) -> str:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from calibrant.core.jsonable import jsonable
+
 if TYPE_CHECKING:
     from calibrant.monitoring.days import MonitorReport
 
@@ -25,6 +27,8 @@ _HELP = {
 }
 _KINDS = ("calibration", "rejected", "volume")
 _CHART = ("accuracy", "brier", "confidence", "ece", "ks", "nll")
+#: Labels of our own.
+_OURS = ("reason", "kind", "metric")
 
 
 def exposition(reports: Sequence[MonitorReport]) -> str:
@@ -39,11 +43,11 @@ def exposition(reports: Sequence[MonitorReport]) -> str:
 
     def add(name: str, value: Any, labels: Mapping[str, Any]) -> None:
         if value is not None and math.isfinite(value):
-            held = ",".join(f'{_label(key)}="{_text(text)}"' for key, text in labels.items())
+            held = ",".join(f'{key}="{_text(text)}"' for key, text in labels.items())
             samples[name].append(f"{name}{{{held}}} {float(value):.10g}" if held else f"{name} {float(value):.10g}")
 
     for report in reports:
-        by = report.by or {}
+        by = _labels(report.by or {})
         add("calibrant_days", report.days, by)
         add("calibrant_rows", report.n, by)
         for reason, count in report.rejected.items():
@@ -63,10 +67,18 @@ def exposition(reports: Sequence[MonitorReport]) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _label(name: str) -> str:
-    plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-    return plain if re.match(r"[a-zA-Z_]", plain) else f"_{plain}"
+def _labels(by: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns under names that labels may have: no two alike, none of ours, none that are reserved."""
+    found: dict[str, Any] = {}
+    for name, value in by.items():
+        label = re.sub(r"^(?=[0-9]|$)|^_+", "_", re.sub(r"[^a-zA-Z0-9_]", "_", name))
+        while label in found or label in _OURS:
+            label += "_"
+        found[label] = value
+    return found
 
 
 def _text(value: Any) -> str:
-    return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """Return a value as JSON has it; a missing one is an empty label."""
+    text = "" if value is None else str(jsonable(value))
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -103,7 +103,8 @@ class Store:
         sweep(self.path, _SHORT)
         target = self.path / _SETTINGS
         if not target.exists():
-            if any(p.suffix not in (".part", ".tmp") and p.name != FAMILY for p in self.path.iterdir()) and not list(
+            ours = (FAMILY, _SETTINGS)  # another writer may just have made them
+            if any(p.suffix not in (".part", ".tmp") and p.name not in ours for p in self.path.iterdir()) and not list(
                 self.path.glob("*.day")
             ):
                 raise FileError(f"{self.path} holds other files and is not a store. Hint: name a new directory.")
