@@ -35,6 +35,11 @@ def test_story(quick, tmp_path):
     assert "overconfident" in result.stdout
     assert "too cautious" in result.stdout
     assert "Better: the Brier score falls" in result.stdout
+    story = result.stdout.split("$ calibrant fit")[1].split("Chosen:")
+    weights = [line.split()[-1] for line in story[0].splitlines()[3:] if line.strip()]
+    named = [weight for weight in weights if weight.endswith("%")]
+    assert len(weights) > len(named) > 1  # every method is listed
+    assert weights[: len(named)] == sorted(named, key=lambda weight: -int(weight[:-1]))  # and those shipped come first
     assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
     for name in ("network", "forest"):
         assert (tmp_path / f"{name}.npz").exists()

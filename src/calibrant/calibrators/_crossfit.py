@@ -179,12 +179,15 @@ def settle_rows(scores: Scores, codes: Ints, weights: Floats) -> tuple[Scores, I
     """
     if scores.matrix.size > LEAGUE_SCORES:
         return pool_rows(scores, codes, weights)
-    wide = scores.matrix.astype(np.float64)
-    scale = 1.0 if scores.space == "proba" else max(float(np.abs(wide).max()), 1e-300)
-    keys = np.round(np.column_stack([codes, wide / scale]), 9) + 0.0  # −0 and 0 are one value
-    order = np.lexsort(keys.T[::-1])
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    scale = 1.0 if scores.space == "proba" else max(float(np.abs(scores.matrix).max()), 1e-300)
+    for columns in (2, scores.n_classes):  # two mostly tell all rows apart, and then the others do not matter
+        wide = scores.matrix[:, :columns].astype(np.float64)
+        keys = np.round(np.column_stack([codes, wide / scale]), 9) + 0.0  # −0 and 0 are one value
+        order = np.lexsort(keys.T[::-1])
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+        if new.all():
+            break
     first, group = order[new], np.cumsum(new) - 1
     return scores.rows(first), codes[first], np.bincount(group, weights=weights[order]).astype(np.float64, copy=False)
 

@@ -19,8 +19,6 @@ from calibrant.errors import ConvergenceWarning
 
 #: Scores further apart than this are scaled before the fit.
 LARGEST = 1e30
-#: Bound of β below which scores are so large that β = 1 says nothing: they differ by ten thousand and more.
-TOO_SHARP = 1e2
 
 
 def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> float:
@@ -51,16 +49,18 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             ConvergenceWarning,
             stacklevel=4,
         )
-    low, high = 1e-3 / width, 1e6 / width
-    start = None
+    low, high = ends = 1e-3 / width, 1e6 / width
+    start = 1.0
+    if loss == "brier":  # not convex: all rows say which valley is the deepest
+        grid = np.array([low, *(10 * low * 2.0 ** np.arange(_newton.DOUBLINGS)), high])
+        best = 1 + int(np.argmin(_newton.doubled_errors(scores, codes, weights, smooth, grid[1])))
+        low, start, high = grid[best - 1 : best + 2].tolist()
     for some in _newton.samples(scores.n):
         sums = partial(_newton.total_sums, scores.rows(some), codes[some], weights[some], smooth, loss=loss)
-        if start is None:
-            start = _first_guess(sums, loss, low, high)
         if some.step:
             start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
-            start = min(max(start, 1e2 * low), 1e-2 * high)
-    beta, inside = _newton.solve(sums, start or 1.0, low, high)
+            start = min(max(start, 1e2 * ends[0]), 1e-2 * ends[1])
+    beta, inside = _newton.solve(sums, start, low, high)
     if not inside:
         warnings.warn(
             "temperature: the scores say nothing about the labels, so the best T is infinite; "
@@ -69,19 +69,6 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
             stacklevel=4,
         )
     return 1.0 / beta
-
-
-def _first_guess(sums: partial[_newton.Sums], loss: str, low: float, high: float) -> float:
-    """Start at 1 for the convex loss; the squared error may have more than one valley, so look first.
-
-    Where 1 is far too sharp or far too flat for scores of this size, the whole range between the bounds is looked at.
-    """
-    if loss == "nll":
-        return 1.0
-    grid = [beta for beta in 2.0 ** np.arange(-6.0, 7.0) if low < beta < high]
-    if high < TOO_SHARP or not grid:
-        grid = list(np.geomspace(10 * low, high / 10, 24))
-    return float(min(grid, key=lambda beta: sums(beta).loss))
 
 
 class TemperatureScaling(Calibrator):
@@ -109,8 +96,8 @@ class TemperatureScaling(Calibrator):
     under q. A pass over the matrix takes eight of them, and the next β is the root of their Taylor
     polynomial, kept inside a bracket, until its last term moves β by less than 1e-8 of itself (what is
     left is smaller still). Strided samples of the rows give the start, so that one pass or two are
-    enough, in cache-sized blocks on all cores. The squared error need not be convex in β;
-    a coarse grid finds its valley first. If every row is right (T → 0) the labels are smoothed by one
+    enough, in cache-sized blocks on all cores. The squared error need not be convex in β:
+    one pass over a grid finds its deepest valley first. If every row is right (T → 0) the labels are smoothed by one
     row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
     bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
     of four million scores or more use a pass compiled by numba, with the same numbers to 1e-12.

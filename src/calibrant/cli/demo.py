@@ -41,17 +41,17 @@ def command(output: str, seed: int, *, as_json: bool) -> None:
 
 def _story(chapter: Any, folder: str) -> list[str]:
     from calibrant.inference.wording import evaluation_text
+    from calibrant.workflows.fit import FitResult
 
-    name = f"{folder}/{chapter.name}"
-    rows = [f"  {row['method']:<22} {row['gain']:+.4f}" for row in chapter.calibrator.records_[:4]]
+    name, made = f"{folder}/{chapter.name}", chapter.calibrator
+    rows = tuple(sorted(made.records_, key=lambda row: -row["weight"]))
     return [
         f"━━ The {chapter.name} " + "━" * 50,
         f"$ calibrant evaluate {name}.npz",
         evaluation_text(chapter.evaluation, width=terminal_width()),
         "",
-        f"$ calibrant fit {name}.npz -o {name}-cal.json      (gain in NLL on held-out rows, best four)",
-        *rows,
-        f"Chosen: {chapter.calibrator.reason_}.",
+        f"$ calibrant fit {name}.npz -o {name}-cal.json      (here the methods that are shipped come first)",
+        str(FitResult(made, "auto", made.fitted_on_["n"], made.n_classes_, rows, made.reason_)),
         "",
         f"$ calibrant compare {name}.npz --calibrator {name}-cal.json",
         str(chapter.comparison),

@@ -119,7 +119,7 @@ def run_demo(
         before = check_forecast(model.y_test, model.test, caller="evaluate")
         evaluation = evaluate_evidence(before, rng=seed)
         tell(f"{model.name}: trying repairs on {len(model.y_cal)} calibration rows …")
-        calibrator = AutoCalibrator(rng=seed).fit(model.cal, model.y_cal)
+        calibrator = AutoCalibrator(proof=True, rng=seed).fit(model.cal, model.y_cal)
         calibrator.save(files[1])
         after = calibrator.predict_proba(model.test)
         repaired = check_forecast(model.y_test, after, caller="compare")

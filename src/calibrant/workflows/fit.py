@@ -407,20 +407,26 @@ def _fit_rows(
     with warnings.catch_warnings():
         warnings.simplefilter("default", ConvergenceWarning)
         chosen.fit(x, rows.truth, sample_weight=rows.weights)
-    row = next((record for record in records if record["method"] == method), None)
-    reason = f"{kind.title.lower()}, as asked"
-    if row is not None:
-        reason += f"; gain over the uncalibrated forecast {row['gain']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
-    chosen.fitted_on_ = (chosen.fitted_on_ or {}) | {"gain": _gain(row, str(options["criterion"]))}
-    for record in records:
-        record["chosen"] = record["method"] == method
-        record["weight"] = float(record["chosen"])
+    reason = _as_asked(chosen, records, str(options["criterion"]))
     return FitResult(chosen, method, rows.n, chosen.n_classes_, tuple(records), reason)
 
 
 def _gain(row: dict[str, Any] | None, criterion: str) -> dict[str, Any] | None:
     """Return the cross-fitted gain of a method, as a calibrator keeps it."""
     return None if row is None else {"criterion": criterion, **{key: row[key] for key in ("gain", "low", "high")}}
+
+
+def _as_asked(chosen: Any, records: list[dict[str, Any]], criterion: str) -> str:
+    """Mark the method that was asked for in its comparison, let its calibrator keep the gain, and return the reason."""
+    reason, row = f"{chosen.title.lower()}, as asked", None
+    for record in records:
+        record["chosen"] = record["method"] == chosen.short_name
+        record["weight"] = float(record["chosen"])
+        row = record if record["chosen"] else row
+    if row is not None:
+        reason += f"; gain over the uncalibrated forecast {row['gain']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
+    chosen.fitted_on_ = (chosen.fitted_on_ or {}) | {"gain": _gain(row, criterion)}
+    return reason
 
 
 def _criterion(criterion: Any) -> Any:
@@ -445,17 +451,8 @@ def _fit_regression(rows: Predictions, method: str, wishes: dict[str, Any], rng:
         auto.fitted_on_ = (auto.fitted_on_ or {}) | {"gain": _gain(row, auto.criterion)}
         return FitResult(auto, method, rows.n, None, tuple(records), auto.reason_)
     chosen = kind().fit(rows.scores, rows.variance, rows.truth, rows.weights)
-    records = [
-        record | {"chosen": record["method"] == method, "weight": float(record["method"] == method)}
-        for record in records
-        if record["method"] in ("identity", method)
-    ]
-    row = next((record for record in records if record["method"] == method), None)
-    reason = f"{kind.title.lower()}, as asked"
-    if row is not None:
-        reason += f"; gain over the uncalibrated forecast {row['gain']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
-    chosen.fitted_on_ = (chosen.fitted_on_ or {}) | {"gain": _gain(row, auto.criterion)}
-    return FitResult(chosen, method, rows.n, None, tuple(records), reason)
+    records = [record for record in records if record["method"] in ("identity", method)]
+    return FitResult(chosen, method, rows.n, None, tuple(records), _as_asked(chosen, records, auto.criterion))
 
 
 def _record(record: dict[str, Any], criterion: str) -> dict[str, Any]:
