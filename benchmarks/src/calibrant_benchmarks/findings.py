@@ -12,8 +12,8 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.core.inputs import check_names, check_words
-from calibrant.studies.checkpoints import Document
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, cell_key, kept_cells, run_cells
+from calibrant.studies.checkpoints import Document, read_json
+from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, cell_file, cell_key, claim_folder, run_cells
 from calibrant.studies.writing import made
 from calibrant_benchmarks import generators as data
 from calibrant_benchmarks import probes
@@ -192,9 +192,9 @@ def findings(
         for part in range(parts if line.share else 1)
     ]
     study = Study("inference", _one_cell, tuple(cell for cell in cells if cell["group"] in chosen), {}, seed)
-    kept_cells(study, folder, None if only is None else made()["code"])
+    _kept_cells(study, folder, None if only is None else made()["code"])
     done = dict(zip(map(cell_key, study.cells), run_cells(study, folder, jobs, progress), strict=True))
-    done |= kept_cells(replace(study, cells=tuple(cells)), folder)
+    done |= _kept_cells(replace(study, cells=tuple(cells)), folder)
     missing = {cell["group"] for cell in cells if cell_key(cell) not in done}
     shown = [done[cell_key(cell)] for cell in cells if cell["group"] not in missing]
     rows = _collect(shown)
@@ -204,6 +204,22 @@ def findings(
         text += f" All were measured {times.pop()}."
         rows = [{name: value for name, value in row.items() if name != "measured"} for row in rows]
     return StudyResult("inference", tuple(rows), text)
+
+
+def _kept_cells(study: Study, folder: str | Path | None, made_by: str | None = None) -> dict[str, Document]:
+    """Return the finished cells of a folder by `cell_key`; those of other code than `made_by` are removed."""
+    kept: dict[str, Document] = {}
+    if folder is None:
+        return kept
+    place = claim_folder(Path(folder), study)
+    for cell in study.cells:
+        path = place / cell_file(cell)
+        found = read_json(path) if path.exists() else {}
+        if found and made_by not in (None, found.get("made", {}).get("code")):
+            path.unlink()
+        elif found:
+            kept[cell_key(cell)] = found
+    return kept
 
 
 def _find(cell: Cell) -> Finding:

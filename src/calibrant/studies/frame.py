@@ -25,7 +25,7 @@ from calibrant.core.options import check_count, check_path, check_type
 from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
-from calibrant.studies.checkpoints import SCHEMA, Document, Piece, Tell, read_json, run_pieces
+from calibrant.studies.checkpoints import SCHEMA, Document, Piece, Tell, run_pieces
 from calibrant.studies.drawing import draw_panels
 from calibrant.studies.writing import made, text_table
 
@@ -157,35 +157,18 @@ def run_cells(study: Study, folder: str | Path | None, jobs: int | None, progres
         check_type(progress, Callable, "progress", "run_study", "be a function of (done, all, cell)", "pass None")
     if folder is not None:
         check_path(folder, "folder", "run_study")
-    place = None if folder is None else _claim(Path(folder), study)
+    place = None if folder is None else claim_folder(Path(folder), study)
     pieces = [
-        Piece(cell_key(cell), (study, cell), None if place is None else place / _file_name(cell))
-        for cell in study.cells
+        Piece(cell_key(cell), (study, cell), None if place is None else place / cell_file(cell)) for cell in study.cells
     ]
     return run_pieces(_work, pieces, jobs=cores(jobs), progress=progress)
 
 
-def kept_cells(study: Study, folder: str | Path | None, made_by: str | None = None) -> dict[str, Document]:
-    """Return the finished cells of a folder by `cell_key`; those of other code than `made_by` are removed."""
-    kept: dict[str, Document] = {}
-    if folder is None:
-        return kept
-    place = _claim(Path(folder), study)
-    for cell in study.cells:
-        path = place / _file_name(cell)
-        found = read_json(path) if path.exists() else {}
-        if found and made_by not in (None, found.get("made", {}).get("code")):
-            path.unlink()
-        elif found:
-            kept[cell_key(cell)] = found
-    return kept
-
-
-def _file_name(cell: Cell) -> str:
+def cell_file(cell: Cell) -> str:
     return hashlib.sha256(cell_key(cell).encode()).hexdigest()[:16] + ".json"
 
 
-def _claim(folder: Path, study: Study) -> Path:
+def claim_folder(folder: Path, study: Study) -> Path:
     """Return the folder of this study's cells; another study has another one."""
     plan = json.dumps(study.plan, sort_keys=True)
     cells = folder / f"{study.name}-cells-{hashlib.sha256(plan.encode()).hexdigest()[:12]}"
