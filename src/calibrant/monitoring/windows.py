@@ -111,7 +111,7 @@ def _mean_error(recipe: Any, one: Summary, days: Sequence[Summary]) -> tuple[flo
     sums = one.score_sums(recipe)
     mean = sums.wx / sums.w
     if not days:
-        return mean, math.sqrt(sums.c2 / sums.w / max(sums.w - 1, 1.0)), 1e6
+        return mean, math.sqrt(sums.c2 / sums.w / max(sums.w - 1, 1.0)), 1e12
     if len(days) < 2:
         return mean, math.nan, 1.0
     w, wx = np.array([day.score_sums(recipe)[:2] for day in days]).T
