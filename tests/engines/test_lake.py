@@ -481,6 +481,25 @@ def test_slices_are_the_same_in_one_pass_and_grouped_by_the_engine(tmp_path, eng
             np.testing.assert_allclose(part.sums[name], sums, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+def test_cells_that_nobody_touches_take_no_memory():
+    """Ends of the grid that no score of a slice reaches: large pages of memory would hold them all."""
+    from calibrant.core.tables import COARSE
+    from calibrant.engines.dense import _Cells
+
+    def resident():
+        with open("/proc/self/status", encoding="ascii") as file:  # noqa: PTH123 -- no file of ours
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+    slots = 2_000
+    rows = np.full(slots, 0.5), np.ones(slots), 1, None, np.arange(slots)
+    _Cells(COARSE, False, slots).add(*rows)  # what a first call loads is not counted
+    before, cells = resident(), _Cells(COARSE, False, slots)
+    assert cells.sums.nbytes > 90 << 20
+    cells.add(*rows)
+    assert resident() - before < 30 << 10
+    assert [table.n.tolist() for table in cells.tables(2)] == [[1.0], [1.0]]
+
+
 @pytest.mark.parametrize("engine", LOCAL, indirect=True)  # Spark counts by queries: the next test
 @pytest.mark.parametrize(
     ("metrics", "n_resamples", "views", "scores"),
