@@ -79,7 +79,7 @@ def _count_batches(table: Any, columns: Columns, normalize: bool) -> dict[int, i
         return score_reasons(_matrix(raw[names[0]], k), columns, normalize)
 
     def count(stream: Iterable[dict[str, Any]]) -> Floats:
-        return sum((np.bincount(codes(raw), minlength=4) for raw in stream), np.zeros(4))
+        return sum((np.bincount(codes(raw), minlength=4).astype(np.float64) for raw in stream), np.zeros(4))
 
     return {code: int(n) for code, n in enumerate(reduce_raw(table, names, count)) if n}
 
