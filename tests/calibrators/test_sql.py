@@ -192,3 +192,17 @@ def test_other_types_give_what_apply_gives(method):
         full = [one.drop_nulls().to_numpy().astype(float) for one in (got, want)]
         np.testing.assert_allclose(*full, atol=1e-12)
         assert full[0].min() >= 0
+
+
+def test_maps_side_by_side_share_their_steps():
+    """A query of a hundred steps inside each other is too deep for Spark: a mixture is as deep as its deepest part."""
+    x, y = predictions("proba", 3)
+    names = ("TemperatureScaling", "PlattScaling", "BetaCalibration", "IsotonicOneVsRest", "VennAbers", "MatrixScaling")
+    parts = [getattr(methods, name)() for name in names]
+    fitted = methods.Ensemble(parts).fit(x, y)
+    fitted.weights_ = np.full(len(parts), 1 / len(parts))
+    frame = hostile(x, ["p_0", "p_1", "p_2"], "proba")
+    query = fitted.to_sql(table="frame", keep=["id"])
+    compare(run(query, frame=frame), fitted, x, ["p_0", "p_1", "p_2"])
+    deepest = max(part.to_sql().count(" AS (\n") for part in fitted.calibrators_)
+    assert query.count(" AS (\n") <= deepest + 3

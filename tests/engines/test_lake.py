@@ -412,6 +412,31 @@ def test_the_library_is_silent_and_the_command_line_names_skipped_files(tmp_path
     assert len(json.loads(loud.stdout)["skipped_files"]) == 1
 
 
+def keys(value):
+    """The keys of a document, whatever its values."""
+    if isinstance(value, dict):
+        return {name: keys(held) for name, held in value.items()}
+    return [keys(value[0])] if isinstance(value, list) and value else None
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=SPARK)], indirect=True)
+def test_documents_for_machines_have_the_same_keys_on_every_engine(tmp_path, engine):
+    holes = pl.when(pl.int_range(200) % 50 == 0).then(None).otherwise(pl.col("p_0")).alias("p_0")
+    rows(200).with_columns(holes, site=pl.Series(["a", None] * 100)).write_parquet(tmp_path / "2026-11-01.parquet")
+    path, frame, found = str(tmp_path / "2026-11-01.parquet"), rows(60), {}
+    fitted = TemperatureScaling().fit(frame.select("p_0", "p_1", "p_2").to_numpy(), frame["label"].to_numpy())
+    for one in ("polars", engine):
+        made = (
+            calibrant.evaluate(path, engine=one, by="site", n_resamples=20, rng=0),
+            calibrant.check(path, engine=one, max_values={"ece": 0.5}, n_resamples=20),
+            calibrant.monitor(tmp_path / one, path, engine=one, by="site"),
+            apply(fitted, path, tmp_path / f"{one}.parquet", engine=one),
+        )
+        found[one] = [keys(document.to_dict()) for document in made]
+        assert [document.to_dict()["rejected"]["missing"] for document in (made[0], made[3])] == [4, 4]
+    assert found[engine] == found["polars"]
+
+
 # -- speed: only what is asked, one pass, whatever the batches -------------------------------------------
 
 
@@ -479,6 +504,25 @@ def test_slices_are_the_same_in_one_pass_and_grouped_by_the_engine(tmp_path, eng
         assert part.same_rows(other.parts[key])
         for name, sums in other.parts[key].sums.items():
             np.testing.assert_allclose(part.sums[name], sums, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_cells_that_nobody_touches_take_no_memory():
+    """Ends of the grid that no score of a slice reaches: large pages of memory would hold them all."""
+    from calibrant.core.tables import COARSE
+    from calibrant.engines.dense import _Cells
+
+    def resident():
+        with open("/proc/self/status", encoding="ascii") as file:  # noqa: PTH123 -- no file of ours
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+    slots = 2_000
+    rows = np.full(slots, 0.5), np.ones(slots), 1, None, np.arange(slots)
+    _Cells(COARSE, False, slots).add(*rows)  # what a first call loads is not counted
+    before, cells = resident(), _Cells(COARSE, False, slots)
+    assert cells.sums.nbytes > 90 << 20
+    cells.add(*rows)
+    assert resident() - before < 30 << 10
+    assert [table.n.tolist() for table in cells.tables(2)] == [[1.0], [1.0]]
 
 
 @pytest.mark.parametrize("engine", LOCAL, indirect=True)  # Spark counts by queries: the next test

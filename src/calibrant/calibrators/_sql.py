@@ -23,6 +23,7 @@ __all__ = ["DIALECTS", "to_sql"]
 
 #: Characters of a query that every service takes.
 LONGEST = 1_000_000
+_ELSE = "calibrant apply runs it on every engine"
 #: Cases in a row; more are halved first, so that a long table is searched and not walked through.
 _CASES = 16
 #: How the names of the steps begin: a table of the user must not be called like one of them.
@@ -96,25 +97,15 @@ def to_sql(
     program = input_program(calibrator, space)
     for step in program.steps:
         if step.op != "input" and step.op not in _OPS:
-            raise input_error(
-                "calibrator",
-                "to_sql",
-                "have a map of arithmetic and lookups",
-                f"{type(calibrator).__name__}, whose map sorts every row ({step.op})",
-                "calibrant apply runs it on every engine",
-            )
+            what = f"{type(calibrator).__name__}, whose map sorts every row ({step.op})"
+            raise input_error("calibrator", "to_sql", "have a map of arithmetic and lookups", what, _ELSE)
     classes = [str(name) for name in np.asarray(calibrator.classes_).tolist()]
     given = [f"{'p' if space == 'proba' else 'logit'}_{name}" for name in classes]
     given = given if columns is None else check_words(columns, "columns", "to_sql")
     single = len(given) == 1 and len(classes) == 2
     if len(given) != len(classes) and not single:
-        raise input_error(
-            "columns",
-            "to_sql",
-            f"name {len(classes)} columns, one a class",
-            str(len(given)),
-            "in the order of classes_",
-        )
+        rule, hint = f"name {len(classes)} columns, one a class", "in the order of classes_"
+        raise input_error("columns", "to_sql", rule, str(len(given)), hint)
     new = [f"p_{name}" for name in classes] if columns is None or space == "logit" else given
     new = ["p_" + classes[1] if space == "logit" else given[0]] if single else new
     twice = next((name for name in (*kept, *new) if [*kept, *new].count(name) > 1), None)
@@ -126,13 +117,8 @@ def to_sql(
     title = f"-- {type(calibrator).__name__}: {len(classes)} classes, {space} in, calibrated probabilities out"
     query = writer.query(title, kept, dict(zip(new, answer[1:] if single else answer, strict=True)))
     if len(query) > LONGEST:
-        raise input_error(
-            "calibrator",
-            "to_sql",
-            f"have a map that fits into {LONGEST:,} characters",
-            f"{len(query):,}",
-            "calibrant apply runs it on every engine",
-        )
+        rule = f"have a map that fits into {LONGEST:,} characters"
+        raise input_error("calibrator", "to_sql", rule, f"{len(query):,}", _ELSE)
     return query
 
 

@@ -200,13 +200,8 @@ def summarize_lists(
     n_classes: int,
 ) -> Slices:
     """Summarize a frame with a list column: batches through `Summary`, or `mapInArrow` on Spark."""
-    k = n_classes
-    model = Summary(k, views=views, n_bins=n_bins, classes=None)
-
-    def state(rows: Iterable[Batch]) -> Slices:
-        return fold(rows, model, columns)
-
-    return reduce_rows(table, columns, k, normalize, state)
+    model = Summary(n_classes, views=views, n_bins=n_bins)
+    return reduce_rows(table, columns, n_classes, normalize, lambda rows: fold(rows, model, columns))
 
 
 def first_length(table: Any, columns: Columns) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
+from mmap import mmap
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -77,8 +78,9 @@ class _Cells:
 
     def __init__(self, grid: int, weighted: bool, slots: int = 1) -> None:
         self.grid, self.size, self.weighted = grid, grid + 2 * (PARTS - 1), weighted
-        # pages nobody touches take no memory
-        self.sums = np.zeros((5, slots * self.size) if weighted else (slots * self.size, 2))
+        shape = (5, slots * self.size) if weighted else (slots * self.size, 2)
+        # pages nobody touches take no memory; NumPy would ask for large ones, of which few stay untouched
+        self.sums = np.frombuffer(mmap(-1, 8 * shape[0] * shape[1])).reshape(shape)
         self.counts = self.sums.view(np.int64)
         self.rows, self.spilled = 0, np.zeros((2, 0))
 

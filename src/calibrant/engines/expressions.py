@@ -7,15 +7,18 @@ times; what is used once stays inside the expression that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant.core.programs import Program, Step
+from calibrant.io.layout import Columns
 
-__all__ = ["EXPRESSIONS", "Block", "choose", "expr", "is_nan", "write_program"]
+__all__ = ["EXPRESSIONS", "Block", "choose", "expr", "is_nan", "outside_of", "write_program"]
 
 Block: TypeAlias = list[Any]
 #: Terms of a running sum written out in one expression; then it becomes a column.
@@ -34,6 +37,19 @@ def is_nan(value: nw.Expr, table: Any) -> nw.Expr:
     column; not of its ceiling.
     """
     return value.ceil().is_nan() if table.implementation.is_duckdb() else value.is_nan()
+
+
+def outside_of(raw: Sequence[nw.Expr], columns: Columns, normalize: bool) -> nw.Expr:
+    """Return whether a score of a row is out of range, or their sum."""
+    total, tolerance = nw.sum_horizontal(*raw), columns.tolerance
+    if columns.space == "logit":
+        tests = [x.abs() > 1.7e308 for x in raw]
+    elif normalize and columns.kind == "wide":
+        tests = [*(x < 0.0 for x in raw), total <= 0.0, total > 1.7e308]
+    else:
+        tests = [test for x in raw for test in (x < -tolerance, x > 1.0 + tolerance)]
+        tests += [(total - 1.0).abs() > tolerance] if columns.kind == "wide" else []
+    return reduce(or_, tests)
 
 
 def choose(values: Block, label: nw.Expr) -> nw.Expr:

@@ -16,7 +16,7 @@ from calibrant._typing import Array, Ints
 from calibrant.core.inputs import check_forecast, check_pairs
 from calibrant.core.refusals import counted_from_one
 from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, program
-from calibrant.engines.expressions import Block, choose, expr, is_nan, write_program
+from calibrant.engines.expressions import Block, choose, expr, is_nan, outside_of, write_program
 from calibrant.engines.private import Private
 from calibrant.engines.ready import Plain, plain
 from calibrant.io.layout import Columns
@@ -49,10 +49,6 @@ def _log(k: int) -> str:
 def _named(name: str, suffix: str = "") -> str:
     """Return a column name every engine takes."""
     return "__" + "".join(c if c.isalnum() else "_" for c in name) + suffix
-
-
-def _any(tests: Sequence[nw.Expr]) -> nw.Expr:
-    return reduce(or_, tests)
 
 
 @dataclass(frozen=True)
@@ -294,7 +290,7 @@ def prepare(table: Any, columns: Columns, normalize: bool, scores: frozenset[str
     kinds = [str(schema[name]) for name in columns.scores]
     single = all(kind == "Float32" for kind in kinds)
     tolerance = columns.tolerance
-    reason = _reason(table, columns, raw, k, tolerance, normalize)
+    reason = _reason(table, columns, raw, k, normalize)
     rs = [nw.col(r) for r in raw]
     logits = columns.space == "logit"
     if columns.kind == "pairs":
@@ -365,21 +361,13 @@ def refuse_counted(
             raise counted_from_one(k, "evaluate")
 
 
-def _reason(table: Any, columns: Columns, raw: Sequence[str], k: int, tolerance: float, normalize: bool) -> nw.Expr:
+def _reason(table: Any, columns: Columns, raw: Sequence[str], k: int, normalize: bool) -> nw.Expr:
     """Return 0 for a good row, else 1 + the place of the reason in REASONS."""
     rs, y = [nw.col(r) for r in raw], nw.col(LABEL)
     need = [*rs, y, *([] if columns.weight is None else [nw.col(WEIGHT)])]
-    missing = _any([is_nan(x, table) for x in need])
+    missing = reduce(or_, [is_nan(x, table) for x in need])
     no_label = (y < 0.0) | (y > max(k, 2) - 1.0) | (y != y.floor())
-    if columns.space == "logit":
-        outside = _any([r.abs() > 1.7e308 for r in rs])
-    elif normalize and columns.kind == "wide":
-        total = nw.sum_horizontal(*rs)
-        outside = _any([r < 0.0 for r in rs]) | (total <= 0.0) | (total > 1.7e308)
-    else:
-        outside = _any([(r < -tolerance) | (r > 1.0 + tolerance) for r in rs])
-        if columns.kind == "wide":
-            outside = outside | ((nw.sum_horizontal(*rs) - 1.0).abs() > tolerance)
+    outside = outside_of(rs, columns, normalize)
     reason: Any = nw.when(outside).then(3).otherwise(0)
     if columns.weight is not None:
         weight = nw.col(WEIGHT)

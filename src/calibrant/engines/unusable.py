@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -11,12 +11,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from calibrant._typing import Array, Ints
+from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._common import BaseCalibrator
 from calibrant.calibrators.application import is_regression
 from calibrant.core.options import check_type
-from calibrant.engines.batches import _floats, _matrix, first_length, raw_batches, score_reasons
-from calibrant.engines.expressions import is_nan
+from calibrant.engines.batches import _floats, _matrix, first_length, reduce_raw, score_reasons
+from calibrant.engines.expressions import is_nan, outside_of
 from calibrant.engines.private import private
 from calibrant.errors import input_error
 from calibrant.io.layout import Columns, Layout
@@ -46,17 +46,7 @@ def unusable(table: Any, columns: Columns, normalize: bool) -> tuple[nw.Expr, nw
     """Return whether a score of a row is missing, and whether one is out of range."""
     raw = [nw.col(name).cast(nw.Float64).fill_null(float("nan")) for name in columns.scores]
     missing = reduce(or_, [is_nan(x, table) for x in raw])
-    tolerance = columns.tolerance
-    if columns.space == "logit":
-        outside = reduce(or_, [x.abs() > 1.7e308 for x in raw])
-    elif normalize and columns.kind == "wide":
-        total = nw.sum_horizontal(*raw)
-        outside = reduce(or_, [x < 0.0 for x in raw]) | (total <= 0.0) | (total > 1.7e308)
-    else:
-        outside = reduce(or_, [(x < -tolerance) | (x > 1.0 + tolerance) for x in raw])
-        if columns.kind == "wide":
-            outside = outside | ((nw.sum_horizontal(*raw) - 1.0).abs() > tolerance)
-    return missing, outside
+    return missing, outside_of(raw, columns, normalize)
 
 
 def count_unusable(
@@ -88,23 +78,10 @@ def _count_batches(table: Any, columns: Columns, normalize: bool) -> dict[int, i
             return moment_reasons(_floats(raw[names[0]]), _floats(raw[names[1]]))
         return score_reasons(_matrix(raw[names[0]], k), columns, normalize)
 
-    total = np.zeros(4, dtype=np.int64)
-    if not table.implementation.is_pyspark():
-        for raw in raw_batches(table, names):
-            total += np.bincount(codes(raw), minlength=4)
-        return {code: int(n) for code, n in enumerate(total) if n}
+    def count(stream: Iterable[dict[str, Any]]) -> Floats:
+        return sum((np.bincount(codes(raw), minlength=4).astype(np.float64) for raw in stream), np.zeros(4))
 
-    def count(stream: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in stream:
-            held = np.bincount(codes(dict(zip(names, batch.columns, strict=True))), minlength=4)
-            yield pa.RecordBatch.from_pydict({f"c{i}": [int(n)] for i, n in enumerate(held)})
-
-    schema = ", ".join(f"c{i} long" for i in range(4))
-    for row in table.select(*names).to_native().mapInArrow(count, schema).collect():
-        total += np.array(list(row))
-    return {code: int(n) for code, n in enumerate(total) if n}
+    return {code: int(n) for code, n in enumerate(reduce_raw(table, names, count)) if n}
 
 
 def moment_reasons(mean: Array, spread: Array) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -208,8 +209,9 @@ def plain_errors(
             raise
         if disk_is_full(error):  # the output is to blame, not the input
             raise
-        text = " ".join(str(error).split())
-        if "pickle" in text.lower():
+        causes = re.findall(r"Caused by: (.+)", str(error))  # of Java, the last of which began it
+        text = " ".join((causes[-1] if causes else str(error)).split())
+        if "allow_pickle" in text:
             raise FileError(
                 f"{source} holds pickled objects, which are never loaded", hint="save text with dtype=str"
             ) from error

@@ -282,13 +282,8 @@ def _fitting(summary: Summary, book: Store, name: str, when: str | None) -> Summ
             problem = error
     if not before:
         return summary
-    raise input_error(
-        "data",
-        "monitor",
-        f"have the classes of the store ({_classes(known)})",
-        _classes(summary),
-        "{restart} with this day",
-    ) from problem
+    rule = f"have the classes of the store ({_classes(known)})"
+    raise input_error("data", "monitor", rule, _classes(summary), "{restart} with this day") from problem
 
 
 def _classes(summary: Summary) -> str:

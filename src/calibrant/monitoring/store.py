@@ -103,10 +103,9 @@ class Store:
         sweep(self.path, _SHORT)
         target = self.path / _SETTINGS
         if not target.exists():
-            ours = (FAMILY, _SETTINGS)  # another writer may just have made them
-            if any(p.suffix not in (".part", ".tmp") and p.name not in ours for p in self.path.iterdir()) and not list(
-                self.path.glob("*.day")
-            ):
+            found = [p for p in self.path.iterdir() if p.suffix not in (".part", ".tmp")]
+            other = [p for p in found if p.name not in (FAMILY, _SETTINGS)]  # another writer may just have made them
+            if other and not any(p.suffix == ".day" for p in other):
                 raise FileError(f"{self.path} holds other files and is not a store. Hint: name a new directory.")
             link(json.dumps({"schema": SCHEMA, **(DEFAULTS if settings is None else settings)}).encode(), target)
         self.settings = self._read_settings(target)

@@ -21,6 +21,7 @@ from calibrant.monitoring.store import date_of
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
+from calibrant.workflows.summarize import of_rows
 
 __all__ = ["monitor"]
 
@@ -120,14 +121,8 @@ def monitor(
         if groups is not None:
             raise input_error("groups", "monitor", "be left out without data", repr(groups), "name the day's file")
         how.refuse((*every, *more), "without data", "name the day's file")
-        given = (
-            ("name", name),
-            ("restart", restart or None),
-            ("date", date),
-            ("replace", replace or None),
-            ("days", days),
-        )
-        for option, value in given:
+        given = {"name": name, "restart": restart or None, "date": date, "replace": replace or None, "days": days}
+        for option, value in given.items():
             if value is not None:
                 raise input_error(option, "monitor", "be left out without data", repr(value), "name the day's file")
     columns = tuple(names_of(by, "monitor")) or family_columns(store)
@@ -147,7 +142,7 @@ def monitor(
         opened = open_data(data, y_proba, how, groups=groups)
         if opened.clusters is None:
             raise input_error("groups", "monitor", "go with rows", "cells of an engine", "name one file")
-        summary = _of_rows(opened.evidence)
+        summary = of_rows(opened.evidence, caller="monitor")
         numbers = cluster_numbers(to_array(opened.clusters, "groups", "monitor"))
         watched = opened.evidence.pairs_of(store_view(store, opened.evidence))
         clusters, options["unit"] = (watched, numbers), unit or "cluster"
@@ -201,7 +196,7 @@ def _sliced(data: Any, how: Reading, by: tuple[str, ...]) -> dict[tuple[Any, ...
         found: dict[tuple[Any, ...], Summary] = summarize_data(data, how, by=list(by)).sorted_parts()
         return found
     opened = open_data(data, None, how, by=list(by))
-    return {key: _of_rows(part, coarse=True) for key, part in opened.parts.items()}
+    return {key: of_rows(part, coarse=True, caller="monitor") for key, part in opened.parts.items()}
 
 
 def day_name(path: str | Path) -> str | None:
@@ -244,29 +239,18 @@ def _summary(data: Any, y_proba: Any, how: Reading) -> Summary:
             return _text_summary(data, how)
         found: Summary = summarize_data(data, how).whole
         return found
-    return _of_rows(open_data(data, y_proba, how).evidence)
+    return of_rows(open_data(data, y_proba, how).evidence, caller="monitor")
 
 
 def _text_summary(path: str | Path, how: Reading) -> Summary:
     """Return the summary of one text file, read as every other command reads it; bad rows are counted, not refused."""
     if how.strict:
-        return _of_rows(open_data(path, None, dataclasses.replace(how, strict=False, max_rejected=None)).evidence)
+        how = dataclasses.replace(how, strict=False, max_rejected=None)
+        return of_rows(open_data(path, None, how).evidence, caller="monitor")
     try:
-        return _of_rows(open_data(path, None, dataclasses.replace(how, max_rejected=None)).evidence)
+        return of_rows(open_data(path, None, dataclasses.replace(how, max_rejected=None)).evidence, caller="monitor")
     except InputError as error:
         if not error.rows:
             raise
     found: Summary = summarize_data(read_table(path), how).whole
     return found
-
-
-def _of_rows(evidence: Any, *, coarse: bool = False) -> Summary:
-    if isinstance(evidence, Summary):
-        return evidence
-    if evidence.task == "regression":
-        raise input_error("data", "monitor", "hold class probabilities", "means and variances", "monitor their events")
-    only_pairs = evidence.task == "pairs"
-    model = Summary(
-        None if only_pairs else evidence.n_classes, pairs=only_pairs, classes=evidence.classes, coarse=coarse
-    )
-    return model.add(evidence)

@@ -17,7 +17,7 @@ from calibrant.summary.slices import Slices
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
 
-__all__ = ["Summarized", "merge", "summarize"]
+__all__ = ["Summarized", "merge", "of_rows", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,11 @@ def summarize(
     elif y_proba is not None or (hasattr(data, "null_draws") or hasattr(data, "sorted_parts")):
         opened = open_data(data, y_proba, how)
         held = opened.cells or opened.evidence
-        found = (
-            held if isinstance(held, Slices) else Slices(held if isinstance(held, Summary) else _of_rows(held, n_bins))
-        )
+        found = held if isinstance(held, Slices) else Slices(of_rows(held, n_bins))
     elif is_path(data) and (Path(data).suffix in (".npz", ".npy") or input_format is not None or str(data) == "-"):
         opened = open_data(data, None, how, by=names or None)
-        parts = {key: _of_rows(rows, n_bins, coarse=True) for key, rows in opened.parts.items()}
-        found = Slices(_of_rows(opened.evidence, n_bins), opened.by, parts)
+        parts = {key: of_rows(rows, n_bins, coarse=True) for key, rows in opened.parts.items()}
+        found = Slices(of_rows(opened.evidence, n_bins), opened.by, parts)
     else:
         found = summarize_data(data, how, by=names, n_bins=tuple(n_bins))
     if output is not None:
@@ -122,9 +120,12 @@ def summarize(
     return Summarized(found, None if output is None else str(output))
 
 
-def _of_rows(evidence: Any, n_bins: Iterable[int], *, coarse: bool = False) -> Summary:
+def of_rows(evidence: Any, n_bins: Iterable[int] = (), *, coarse: bool = False, caller: str = "summarize") -> Summary:
+    """Return rows as cells; cells as they are."""
+    if isinstance(evidence, Summary):
+        return evidence
     if evidence.task == "regression":
-        raise input_error("data", "summarize", "hold class probabilities", "means and variances", "keep their rows")
+        raise input_error("data", caller, "hold class probabilities", "means and variances", "keep their rows")
     pairs = evidence.task == "pairs"
     shape: dict[str, Any] = {"pairs": pairs, "classes": evidence.classes, "coarse": coarse, "n_bins": tuple(n_bins)}
     return Summary(None if pairs else evidence.n_classes, **shape).add(evidence)
