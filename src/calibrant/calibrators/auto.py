@@ -298,10 +298,7 @@ def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
 
 def _like(calibrator: C, other: Calibrator) -> C:
     """Give a calibrator that was put together what `fit` would have set."""
-    calibrator.classes_, calibrator.n_classes_, calibrator.n_features_in_ = (
-        other.classes_,
-        other.n_classes_,
-        other.n_classes_,
-    )
-    calibrator.floor_, calibrator.smallest_ = 0.0, 0.0
+    calibrator.classes_ = other.classes_
+    calibrator.n_classes_ = calibrator.n_features_in_ = other.n_classes_
+    calibrator.floor_ = calibrator.smallest_ = 0.0
     return calibrator
