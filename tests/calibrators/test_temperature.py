@@ -130,7 +130,7 @@ def test_errors_of_doubled_slopes(toy):
 
     z, y, w = *toy, np.linspace(0.5, 2, len(toy[1]))
     for smooth in (0.0, 0.1):
-        found = _newton.doubled_errors(Scores(z, "logit", "logit"), y, w, smooth, 1e-3)
+        found = _newton.doubled_errors(1e-3, Scores(z, "logit", "logit"), y, w, smooth)
         plain = [_newton.brier_sums(z, y, w, smooth, beta).loss for beta in 1e-3 * 2.0 ** np.arange(len(found))]
         np.testing.assert_allclose(np.diff(found), np.diff(plain), rtol=1e-9, atol=1e-9 * w.sum())
 
