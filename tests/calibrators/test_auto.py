@@ -11,8 +11,9 @@ from sklearn.naive_bayes import GaussianNB
 import calibrant
 from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
 from calibrant.calibrators._choice import _taken_off, selection_luck, trust
-from calibrant.calibrators._crossfit import Held, deal, default_entries
+from calibrant.calibrators._crossfit import Held, deal, default_entries, settle_rows
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
+from calibrant.calibrators._scores import Scores
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
 from calibrant.scores import Brier, Log, ProperScore
@@ -321,3 +322,11 @@ def test_a_claim_whose_interval_reaches_zero_says_so(fitted):
         )
     assert shipped
     assert "which may be nothing" not in fitted.reason_
+
+
+def test_rows_are_one_only_where_every_column_agrees():
+    """Two columns order rows that they tell apart; rows that agree in these must not be joined for it."""
+    p = np.array([[0.2, 0.3, 0.4, 0.1], [0.2, 0.3, 0.1, 0.4], [0.2, 0.3, 0.4, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    scores, codes, weights = settle_rows(Scores(p, "proba", "raw"), np.array([1, 1, 1, 0]), np.ones(4))
+    np.testing.assert_array_equal(scores.matrix, p[[3, 1, 0]])
+    assert (codes.tolist(), weights.tolist()) == ([0, 1, 1], [1.0, 1.0, 2.0])

@@ -107,20 +107,21 @@ def test_sample_start_does_not_change_the_answer(toy):
     )
 
 
-def test_squared_error_has_its_deepest_valley_from_all_rows():
+@pytest.mark.parametrize(("sizes", "wrong", "deepest"), [((0.02, 20.0), 0.3, 0), ((20.0, 0.02), 0.6, 1)])
+def test_squared_error_has_its_deepest_valley_from_all_rows(sizes, wrong, deepest):
     """Two kinds of rows, two valleys; a sample of every 20th row would hold one kind only."""
     rng = np.random.default_rng(0)
     z, n = rng.normal(size=(2600, 3)), 2600
     y, sampled = z.argmax(axis=1), np.arange(n) % (n // 128) == 0
-    y[rng.random(n) < np.where(sampled, 0.3, 0.4)] = 0
-    z *= np.where(sampled, 0.02, 20.0)[:, None]
+    y[rng.random(n) < np.where(sampled, wrong, 0.4)] = 0
+    z *= np.where(sampled, *sizes)[:, None]
     cal = TemperatureScaling(loss="brier", space="logit").fit(z, y)
     grid = np.geomspace(1e-4, 1e4, 400)
     losses = np.array([brier(softmax(beta * z), y) for beta in grid])
     valleys = grid[1:-1][(losses[1:-1] < losses[2:]) & (losses[1:-1] < losses[:-2])]
     assert len(valleys) == 2
     assert brier(cal.predict_proba(z), y) <= losses.min() + 1e-12
-    assert 1 / cal.temperature_ == pytest.approx(valleys[0], rel=0.05)
+    assert 1 / cal.temperature_ == pytest.approx(valleys[deepest], rel=0.05)
 
 
 def test_errors_of_doubled_slopes(toy):
@@ -129,7 +130,7 @@ def test_errors_of_doubled_slopes(toy):
 
     z, y, w = *toy, np.linspace(0.5, 2, len(toy[1]))
     for smooth in (0.0, 0.1):
-        found = _newton.doubled_errors(Scores(z, "logit", "logit"), y, w, smooth, 1e-3)
+        found = _newton.doubled_errors(1e-3, Scores(z, "logit", "logit"), y, w, smooth)
         plain = [_newton.brier_sums(z, y, w, smooth, beta).loss for beta in 1e-3 * 2.0 ** np.arange(len(found))]
         np.testing.assert_allclose(np.diff(found), np.diff(plain), rtol=1e-9, atol=1e-9 * w.sum())
 

@@ -302,13 +302,9 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         """Return the whole map, from the scores given to `predict_proba` to normalized rows, as plain steps."""
         self._check_fitted(f"{type(self).__name__}.program")
         if not self.can_export:
-            raise input_error(
-                "calibrator",
-                "export",
-                "have a map that other runtimes can run",
-                type(self).__name__,
-                "save() keeps it for calibrant.load; export another method",
-            )
+            rule = "have a map that other runtimes can run"
+            hint = "save() keeps it for calibrant.load; export another method"
+            raise input_error("calibrator", "export", rule, type(self).__name__, hint)
         graph = Graph()
         return graph.program(self.describe(graph, graph.x))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import comb, factorial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -136,8 +136,8 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
     return Sums(float(weights @ loss), float(weights @ slope), float(weights @ curve))
 
 
-def doubled_errors(scores: Scores, codes: Ints, weights: Floats, smooth: float, first: float) -> Floats:
-    """Squared errors, but for a constant, at β = first, 2·first, 4·first, …: all in one pass, as exp(2βz) = exp(βz)²."""
+def doubled_errors(first: float, scores: Scores, codes: Ints, weights: Floats, smooth: float) -> Floats:
+    """Squared errors but for a constant at β = first, 2·first, 4·first, …: all in one pass, as exp(2βz) = exp(βz)²."""
 
     def visit(rows: slice) -> Floats:
         d = np.array(scores.block(rows).T, order="C")
@@ -153,6 +153,15 @@ def doubled_errors(scores: Scores, codes: Ints, weights: Floats, smooth: float, 
         return np.asarray(found @ weights[rows])
 
     return np.asarray(np.sum(each_block(visit, scores), axis=0))
+
+
+def valleys(low: float, high: float, *given: Any) -> list[tuple[float, float, float]]:
+    """Return a β in every valley of the squared error between two bounds, and those that hold the valley."""
+    grid = 10 * low * 2.0 ** (np.arange(2 * DOUBLINGS) / 2)
+    errors = np.stack([doubled_errors(first, *given) for first in grid[:2]], axis=1)
+    errors, ends = np.pad(errors.ravel(), 1, constant_values=np.inf), [low, *grid.tolist(), high]
+    lower = (errors[1:-1] < errors[:-2]) & (errors[1:-1] <= errors[2:])
+    return [(ends[i + 1], ends[i], ends[i + 2]) for i in np.flatnonzero(lower)]
 
 
 def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float, *, loss: str = "nll") -> Sums:

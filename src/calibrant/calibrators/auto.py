@@ -94,8 +94,9 @@ class AutoCalibrator(Calibrator):
     classes, Dirichlet with a penalty worth 5 rows. The weights of the mixture minimize the score of out-of-fold
     forecasts [3]_ with a pull, worth 20 rows, towards structured matrix (0.4), order-preserving (0.25), Platt (0.15),
     identity (0.15) and the rest, so that few rows do not choose at random. The mixture is then scored on rows that
-    neither members nor weights have seen. With e nats of log-likelihood over the uncalibrated forecast, a pseudo-Bayes
-    factor [4]_, it gets the weight 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For
+    neither members nor weights have seen (where folds are drawn twice, weights have met them in the other draw:
+    about 0.2 nats). With e nats of log-likelihood over the uncalibrated forecast, a pseudo-Bayes factor [4]_, it
+    gets the weight 1/(1 + exp((3 − e)/2)) and the input the rest; nothing changes below a fifth. For
     other scores, with gain g and standard error s, the weight is 1 − (0.8·s/g)² (positive-part shrinkage) and all of it
     from g = 4s on. Where the input holds exact zeros, the input with its zeros lifted takes its place: by the likeliest
     uniform weight if one of them was the truth, else by a weight that costs 0.02 nats over all rows.
@@ -298,10 +299,7 @@ def _lifted(nothing: Calibrator, floor: float) -> TemperatureScaling:
 
 def _like(calibrator: C, other: Calibrator) -> C:
     """Give a calibrator that was put together what `fit` would have set."""
-    calibrator.classes_, calibrator.n_classes_, calibrator.n_features_in_ = (
-        other.classes_,
-        other.n_classes_,
-        other.n_classes_,
-    )
-    calibrator.floor_, calibrator.smallest_ = 0.0, 0.0
+    calibrator.classes_ = other.classes_
+    calibrator.n_classes_ = calibrator.n_features_in_ = other.n_classes_
+    calibrator.floor_ = calibrator.smallest_ = 0.0
     return calibrator

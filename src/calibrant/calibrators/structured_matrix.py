@@ -116,13 +116,8 @@ class StructuredMatrixScaling(Calibrator):
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         if self.penalty is not None and not (np.shape(self.penalty) == (3,) and np.min(self.penalty) > 0):
-            raise input_error(
-                "penalty",
-                "StructuredMatrixScaling.fit",
-                "be three positive numbers or None",
-                repr(self.penalty),
-                "leave it at None",
-            )
+            rule, caller = "be three positive numbers or None", "StructuredMatrixScaling.fit"
+            raise input_error("penalty", caller, rule, repr(self.penalty), "leave it at None")
         curve, _, self.smoothness_ = fit_increasing(
             scores,
             codes,

@@ -31,11 +31,7 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
         scores = replace(scores, matrix=scores.values(), space="logit", view="logit")
     width, separable = _newton.spread(scores, codes)
     if width == 0:
-        warnings.warn(
-            "temperature: all scores of every row are equal, so no temperature is determined; T = 1 is kept.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        _doubt("all scores of every row are equal, so no temperature is determined; T = 1 is kept.")
         return 1.0
     if width > LARGEST:  # powers of such scores overflow
         small = replace(scores, matrix=scores.matrix / width)
@@ -43,32 +39,33 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     smooth = 0.0
     if separable:  # the optimum is T = 0; one doubtful row in n + 2 (Platt's targets) keeps it finite
         smooth = 1.0 / (total + 2.0)
-        warnings.warn(
-            "temperature: every row is right, so the best T is 0; smoothed labels (one row in n + 2) gave a finite T. "
-            "Use more calibration rows.",
-            ConvergenceWarning,
-            stacklevel=4,
+        _doubt(
+            "every row is right, so the best T is 0; smoothed labels (one row in n + 2) gave a finite T. "
+            "Use more calibration rows."
         )
-    low, high = ends = 1e-3 / width, 1e6 / width
-    start = 1.0
-    if loss == "brier":  # not convex: all rows say which valley is the deepest
-        grid = np.array([low, *(10 * low * 2.0 ** np.arange(_newton.DOUBLINGS)), high])
-        best = 1 + int(np.argmin(_newton.doubled_errors(scores, codes, weights, smooth, grid[1])))
-        low, start, high = grid[best - 1 : best + 2].tolist()
-    for some in _newton.samples(scores.n):
-        sums = partial(_newton.total_sums, scores.rows(some), codes[some], weights[some], smooth, loss=loss)
-        if some.step:
-            start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
-            start = min(max(start, 1e2 * ends[0]), 1e-2 * ends[1])
-    beta, inside = _newton.solve(sums, start, low, high)
+    low, high = 1e-3 / width, 1e6 / width
+    if loss == "nll":
+        start = 1.0
+        for some in _newton.samples(scores.n):
+            sums = partial(_newton.total_sums, scores.rows(some), codes[some], weights[some], smooth)
+            if some.step:
+                start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
+                start = min(max(start, 1e2 * low), 1e-2 * high)
+        beta, inside = _newton.solve(sums, start, low, high)
+    else:  # not convex: a sample may lie in another valley than all rows
+        sums = partial(_newton.total_sums, scores, codes, weights, smooth, loss=loss)
+        found = [_newton.solve(sums, *at) for at in _newton.valleys(low, high, scores, codes, weights, smooth)]
+        beta, inside = min(found, key=lambda one: sums(one[0]).loss)
     if not inside:
-        warnings.warn(
-            "temperature: the scores say nothing about the labels, so the best T is infinite; "
-            f"T = {1 / beta:.3g} is used. Check that columns and labels match.",
-            ConvergenceWarning,
-            stacklevel=4,
+        _doubt(
+            f"the scores say nothing about the labels, so the best T is infinite; T = {1 / beta:.3g} is used. "
+            "Check that columns and labels match."
         )
     return 1.0 / beta
+
+
+def _doubt(text: str) -> None:
+    warnings.warn(f"temperature: {text}", ConvergenceWarning, stacklevel=5)
 
 
 class TemperatureScaling(Calibrator):
@@ -96,10 +93,10 @@ class TemperatureScaling(Calibrator):
     under q. A pass over the matrix takes eight of them, and the next β is the root of their Taylor
     polynomial, kept inside a bracket, until its last term moves β by less than 1e-8 of itself (what is
     left is smaller still). Strided samples of the rows give the start, so that one pass or two are
-    enough, in cache-sized blocks on all cores. The squared error need not be convex in β:
-    one pass over a grid finds its deepest valley first. If every row is right (T → 0) the labels are smoothed by one
-    row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞), T stops at a
-    bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
+    enough, in cache-sized blocks on all cores. The squared error need not be convex in β: all
+    rows show its valleys on a grid of 48 values, and the deepest is taken. If every row is right (T → 0) the
+    labels are smoothed by one row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞),
+    T stops at a bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
     of four million scores or more use a pass compiled by numba, with the same numbers to 1e-12.
 
     References

@@ -324,16 +324,8 @@ def _fit_summary(summary: Summary, how: Reading, method: str) -> FitResult:
         raise input_error("method", "fit", "be named for summary files: methods are compared on rows", "auto", hint)
     calibrator = fit_summary(get_calibrator(method)(), summary)
     reason = f"{method} was asked for and fitted on the cells of a summary"
-    return FitResult(
-        calibrator,
-        method,
-        summary.n,
-        summary.n_classes,
-        (),
-        reason,
-        rejected=dict(summary.rejected),
-        skipped=summary.skipped,
-    )
+    known: dict[str, Any] = {"rejected": dict(summary.rejected), "skipped": summary.skipped}
+    return FitResult(calibrator, method, summary.n, summary.n_classes, (), reason, **known)
 
 
 def _fit_many(
