@@ -76,7 +76,7 @@ def test_verdicts(options, words):
 def test_sentence_says_one_thing():
     verdict = room.evaluate(*rows(1000, 3, over=1.6), rng=0).verdict
     assert verdict.sentence == "Intervals meant to contain 90% of outcomes contain 70.0%."
-    assert verdict.endswith("gap +17 to +23 points; p < 0.001.")
+    assert verdict.endswith("gap +17.2 to +22.9 points; p < 0.001.")
 
 
 def test_verdict_of_few_rows_is_modest():
