@@ -69,7 +69,8 @@ def class_draws(
     alike = ((moved**2).sum(axis=0) - ((weight[:, None] * residual) ** 2).sum(axis=0)) / most
     mean = expected / total
     whole = sums(p / np.maximum(mean[clusters], 1e-300), group * k + np.tile(np.arange(k), n), many * k)
-    label = (rng.random((size, many, 1)) > np.cumsum(mean, axis=1)[:, :-1]).sum(axis=2) + k * np.arange(many)
+    above, first = np.cumsum(mean, axis=1)[:, :-1], k * np.arange(many)
+    label = np.stack([(u[:, None] > above).sum(axis=1) + first for u in rng.random((size, many))])  # one draw at a time
     chosen = csr_matrix((np.ones(label.size), label.ravel(), np.arange(size + 1) * many), (size, many * k))
     together = (chosen @ whole).toarray() - due
     for shared in (alike, np.where(struck < FEWEST, 1.0, alike)):

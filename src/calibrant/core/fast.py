@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -33,7 +34,8 @@ def _module() -> Any:
     """The compiled kernels, or None where numba is absent or does not work here."""
     try:
         return importlib.import_module("calibrant._compiled")
-    except Exception:
+    except Exception as error:  # numba may be broken in any way: NumPy can, and the log says why
+        logging.getLogger(__name__).info("compiled kernels are not used: %s", error)
         return None
 
 
