@@ -172,6 +172,28 @@ def test_store_survives_kill_9_at_any_moment(tmp_path):
             assert one.summary().n == 200_000
 
 
+def test_of_two_first_writers_with_other_classes_one_wins(tmp_path, monkeypatch):
+    """The second stores its day while the first, which saw an empty store, is still counting."""
+    from calibrant.monitoring import days
+
+    rng = np.random.default_rng(9)
+    first, second = (
+        Summary(3, classes=list(names)).update(rng.choice(list(names), 50), rng.dirichlet(np.ones(3), 50))
+        for names in ("abc", "abd")
+    )
+    facts = days._facts
+
+    def overtaken(*given, **options):
+        monkeypatch.setattr(days, "_facts", facts)
+        monitor(tmp_path / "w", second, name="second")
+        return facts(*given, **options)
+
+    monkeypatch.setattr(days, "_facts", overtaken)
+    with pytest.raises(InputError, match=r"must have the classes of the store \(a, b, d\); got a, b, c"):
+        monitor(tmp_path / "w", first, name="first")
+    assert [one.name for one in Store(tmp_path / "w").days()] == ["second"]
+
+
 def test_a_store_that_was_only_opened_takes_days(tmp_path):
     assert Store(tmp_path / "w").days() == []
     assert not monitor(tmp_path / "w", day(np.random.default_rng(0)), name="mon").alarm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,15 +203,20 @@ def add_day(
     settings = book.settings
     if summary is not None:
         name, when = _checked_name(name, summary), None if date is None else _checked_date(date)
-        if not restart:
-            summary = _fitting(summary, book, name, when)
-            restart = any(day.name == name and day.facts["restart"] for day in book.days())  # it may be replaced
-        facts = _facts(summary, settings, clusters, restart=restart)
-        book.add(name, summary, facts, date=when, replace_day=replace)
+        book.add(name, partial(_made, summary, book, name, when, clusters, restart), date=when, replace_day=replace)
     days = book.ordered()
     if not days:
         raise input_error("store", "monitor", "hold at least one day", "none", "give a file to add")
     return _report(days, settings, window, rng)
+
+
+def _made(
+    summary: Summary, book: Store, name: str, when: str | None, clusters: tuple[Pairs, Ints] | None, restart: bool
+) -> tuple[Summary, dict[str, Any]]:
+    if not restart:
+        summary = _fitting(summary, book, name, when)
+        restart = any(day.name == name and day.facts["restart"] for day in book.days())  # it may be replaced
+    return summary, _facts(summary, book.settings, clusters, restart=restart)
 
 
 def store_view(settings: dict[str, Any] | str | Path, evidence: Any) -> View:

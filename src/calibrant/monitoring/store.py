@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ __all__ = ["DEFAULTS", "FAMILY", "Day", "Store", "date_of", "link"]
 
 SCHEMA = 1
 _SETTINGS = "store.json"
+#: Gives the summary of a day, fit for the days of the store, and its small numbers.
+Made = Callable[[], tuple[Summary, dict[str, Any]]]
 #: How the names of temporary files begin.
 _SHORT = ".day."
 #: Settings of a store that is made without a wish.
@@ -174,22 +177,22 @@ class Store:
             raise input_error("name", "monitor", rule, f"{name!r}, which the store holds with other predictions", hint)
         return None
 
-    def add(
-        self, name: str, summary: Summary, facts: dict[str, Any], *, date: str | None = None, replace_day: bool = False
-    ) -> Day:
-        """Append a day; adding the same rows again changes nothing, other rows are refused unless they replace it."""
-        body = summary.to_bytes()
-        head = {"schema": SCHEMA, "name": name, "n": summary.n, "facts": facts, "date": date}
-        text = json.dumps(head, ensure_ascii=True).encode()
-        data = f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + body
+    def add(self, name: str, made: Made, *, date: str | None = None, replace_day: bool = False) -> Day:
+        """Append a day; adding the same rows again changes nothing, other rows are refused unless they replace it.
+
+        It is made for the days that are there, and made again where another writer took the next number meanwhile.
+        """
         while True:
             files = sorted(self.path.glob("[0-9]*.day"))
+            summary, facts = made()
             twin = self.twin(name, summary, replace_day=replace_day)
             if twin is not None:
                 return twin
+            head = {"schema": SCHEMA, "name": name, "n": summary.n, "facts": facts, "date": date}
+            text = json.dumps(head, ensure_ascii=True).encode()
+            data = f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + summary.to_bytes()
             number = int(files[-1].stem) + 1 if files else 1
-            target = self.path / f"{number:08d}.day"
-            if link(data, target):
+            if link(data, self.path / f"{number:08d}.day"):
                 return next(day for day in self.days() if day.name == name)
 
 
