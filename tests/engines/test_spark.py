@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
@@ -258,3 +259,26 @@ def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):
     finally:
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
     assert spark.range(3).count() == 3
+
+
+def test_a_hidden_checksum_of_another_time_is_no_data(spark, tmp_path):
+    columns = {"confidence": [0.9, 0.6], "correct": [True, False]}
+    (tmp_path / "day=2026-11-15").mkdir()
+    pl.DataFrame(columns).write_parquet(tmp_path / "day=2026-11-15" / "a.parquet")
+    (tmp_path / "day=2026-11-15" / ".a.parquet.crc").write_bytes(b"of another time")
+    found = summarize_data(str(tmp_path), Reading("evaluate", engine="spark"), by=["day"], views=["top-1"])
+    assert {key: part.n for key, part in found.parts.items()} == {(dt.date(2026, 11, 15),): 2}
+
+
+def test_queries_note_no_lines_of_code(spark, monkeypatch):
+    """PySpark asks Java half a dozen things for each; whether it does is asked again afterwards."""
+    from pyspark.errors import utils
+
+    noted = []
+    monkeypatch.setattr(utils, "_capture_call_site", lambda depth: noted.append(depth) or "")
+    monkeypatch.setattr(utils, "_enable_debugging_cache", True)
+    frame = spark.createDataFrame([(0.9, True), (0.6, False)], "confidence double, correct boolean")
+    noted.clear()
+    assert summarize(frame).whole.n == 2
+    assert not noted
+    assert utils._enable_debugging_cache is None

@@ -16,6 +16,7 @@ from calibrant.core.inputs import TOLERANCE
 from calibrant.engines.batches import BATCH_ROWS, _floats, first_length, raw_scores, score_reasons
 from calibrant.engines.expressions import EXPRESSIONS, expr, write_program
 from calibrant.engines.private import private
+from calibrant.engines.spark import without_origins
 from calibrant.engines.unusable import count_unusable, find_scores, moment_reasons, unusable
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.predictions import refuse_normalize
@@ -34,6 +35,7 @@ def is_simple(calibrator: Any) -> bool:
     )
 
 
+@without_origins()
 def apply_frame(
     calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False, once: bool = False
 ) -> Any:

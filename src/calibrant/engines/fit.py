@@ -37,6 +37,7 @@ from calibrant.engines.expressions import choose
 from calibrant.engines.frame_rows import LABEL, STACKED, WEIGHT, FrameRows, label_values, prepare
 from calibrant.engines.frames import collect, summarize
 from calibrant.engines.private import private
+from calibrant.engines.spark import without_origins
 from calibrant.errors import ConvergenceWarning, input_error
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
@@ -205,6 +206,7 @@ def _platt(odds: Floats, hit: Floats, weights: Floats, smooth: bool) -> tuple[Fl
 # -- distributed Newton ---------------------------------------------------------------------------
 
 
+@without_origins()
 def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False) -> Any:
     """Fit temperature or vector scaling on a frame of any engine: sums of gradient and Hessian per pass.
 

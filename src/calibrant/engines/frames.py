@@ -24,6 +24,7 @@ from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
 from calibrant.engines.dense import SliceCells, fill_batches, is_local
 from calibrant.engines.private import known_frame, private
+from calibrant.engines.spark import without_origins
 from calibrant.errors import InputError, input_error
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
@@ -71,6 +72,7 @@ def _with_places(frame: Any, m: int) -> Any:
     return frame.with_columns(nw.col(_CELL).clip(0.0, m - 1.0).alias(_CELL))
 
 
+@without_origins()
 def summarize(
     frame: Any,
     layout: Layout | None = None,

@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from calibrant.engines.partitions import base_of
 from calibrant.errors import FileError, require
 
-__all__ = ["connect", "open_files", "write"]
+__all__ = ["connect", "open_files", "without_origins", "write"]
 
 _PURPOSE = "the engine spark"
 #: Characters that make a pattern of a name.
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
+#: No row is lost in silence, and a hidden ``.x.crc`` of another time beside a file is no data: this reading alone takes
+#: the local file system without checksums, as every other engine does.
+_READ = {
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 #: Spark makes a directory of its own, all or nothing; no file is renamed after it.
 WRITES_ALONE = True
 
@@ -24,6 +33,22 @@ WRITES_ALONE = True
 def connect(master: str = "local[*]") -> Any:
     """Return the running session, or a new one for `master`."""
     return _session(master)
+
+
+@contextmanager
+def without_origins() -> Iterator[None]:
+    """Build queries without the lines of code that PySpark notes for its errors: half a dozen questions to Java each.
+
+    It is a setting of sessions, on by default; only PySpark's memory of it is changed, and it asks again afterwards.
+    """
+    known: Any = sys.modules.get("pyspark.errors.utils")
+    if known is not None:
+        known._enable_debugging_cache = False
+    try:
+        yield
+    finally:
+        if known is not None:
+            known._enable_debugging_cache = None
 
 
 def open_files(
@@ -49,7 +74,7 @@ def open_files(
     if hidden is not None:
         raise FileError(f"Spark skips files whose name begins with . or _ ({hidden})", hint="use {engine=polars}")
     paths = [_PATTERN.sub(r"\\\1", str(Path(name).resolve())) for name in files]
-    reader = session.read.options(ignoreCorruptFiles=False, ignoreMissingFiles=False)  # no row is lost in silence
+    reader = session.read.options(**_READ)
     if kind == "parquet" and partitions:
         # keys are typed by us, the same on every engine: Spark would take 01 for a number
         known = require("pyspark.sql.types", "spark", _PURPOSE)
