@@ -304,7 +304,7 @@ def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge
 
 def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, good: Any) -> int:
     """Check rows, clip their scores, find the top one, and put those that count side by side (`engines.ready`)."""
-    k, kept, most = len(raw), 0, max(classes, 2) - 1.0
+    k, kept, most, wide = len(raw), 0, max(classes, 2) - 1.0, len(out) > 2
     for i in range(len(label)):
         y, total = label[i], 0.0
         ok = y >= 0.0 and y <= most and y == np.floor(y)
@@ -322,17 +322,21 @@ def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, g
             out[1, kept] = y
         elif k == 1:
             zero = np.float64(raw.dtype.type(1.0 - best))
-            out[3, kept], out[4, kept], top = zero, best, 1 if best > zero else 0
-            best = max(best, zero)
+            if wide:
+                out[3, kept], out[4, kept] = zero, best
+            best, top = max(best, zero), 1 if best > zero else 0
         else:
             for j in range(k):
                 v = min(max(np.float64(raw[j, i]), 0.0), 1.0)
-                out[3 + j, kept] = v
+                if wide:
+                    out[3 + j, kept] = v
                 if v > best:
                     best, top = v, j
         out[0, kept] = best
         if classes:
-            out[1, kept], out[2, kept] = 1.0 if y == top else 0.0, y
+            out[1, kept] = 1.0 if y == top else 0.0
+        if wide:
+            out[2, kept] = y
         kept += 1
     return kept
 

@@ -10,6 +10,7 @@ import pytest
 
 from calibrant.engines import dense, frame_rows
 from calibrant.engines.frames import summarize
+from calibrant.engines.ready import Plain
 from helpers import where_installed
 
 N = 3000
@@ -74,6 +75,38 @@ def test_one_loop_says_what_expressions_say(monkeypatch, engine, kind, dtype, by
                     np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
         for name in other.sums:
             np.testing.assert_allclose(tuple(one.sums[name]), tuple(other.sums[name]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kind", ["wide", "weighted", "binary"])
+def test_the_top_label_alone_is_made_where_no_more_is_asked(monkeypatch, kind, clean, fast):
+    if fast == "1":
+        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
+    monkeypatch.setenv("CALIBRANT_FAST", fast)
+    held, made, real = columns(kind, np.float32), [], Plain._ready
+    if clean:
+        p = np.random.default_rng(3).dirichlet(np.ones(3), N).astype(np.float32)
+        p[::61] = [0.5, 0.5, 0.0]
+        p[::71, 2] -= np.float32(3e-5)  # within the tolerance, a hair below 0 for some
+        scores = {"score": p[:, 0]} if kind == "binary" else {f"p_{k}": p[:, k] for k in range(3)}
+        held |= scores | {"label": np.arange(N) % 2}
+        held |= {"weight": np.arange(N) % 3} if kind == "weighted" else {}
+    monkeypatch.setattr(Plain, "_ready", lambda *given: made.append(real(*given)) or made[-1])
+
+    def found(plain):
+        monkeypatch.setattr(frame_rows, "plain", plain)
+        frame = pl.DataFrame(held, nan_to_null=False).lazy()
+        return summarize(frame, views=["top-1"], need=lambda summary: (summary.views, ())).whole
+
+    ready, slow = found(frame_rows.plain), found(lambda *_: None)
+    assert {len(rows) for rows, _ in made} == {6 if kind == "weighted" else 2}  # weights are summed with the scores
+    assert all((good is None) == clean for _, good in made)
+    assert (ready.n, ready.rejected) == (slow.n, slow.rejected)
+    for mine, theirs in zip(ready.tables(ready.views[0]), slow.tables(slow.views[0]), strict=True):
+        np.testing.assert_array_equal(mine.key, theirs.key)
+        for name in ("n", "w", "ws", "wt"):
+            np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
 
 
 def values(kind):

@@ -26,7 +26,7 @@ LEAST = 1 << 15
 #: Numbers a process must have seen before it loads numba.
 PAYS = 60_000_000
 
-_seen = 0
+_seen = 0.0
 
 
 @functools.cache
@@ -50,8 +50,10 @@ def _compiled(name: str) -> Callable[..., Any] | None:
         return None
 
 
-def kernel(name: str, size: int) -> Callable[..., Any] | None:
+def kernel(name: str, size: int, gain: float = 1.0) -> Callable[..., Any] | None:
     """Return a compiled kernel for `size` numbers, or None where NumPy does the work.
+
+    `gain` is what the kernel saves of a number, beside those of `calibrant.metrics`: numba is loaded when it pays.
 
     Examples
     --------
@@ -63,7 +65,7 @@ def kernel(name: str, size: int) -> Callable[..., Any] | None:
     if wish == "0" or (size < LEAST and wish != "1"):
         return None
     if "numba" not in sys.modules and wish != "1":
-        _seen += size
+        _seen += gain * size
         if _seen < PAYS:
             return None
     return _compiled(name)

@@ -88,7 +88,8 @@ class _Cells:
         """Count the pairs (score, label = group)."""
         if weight is None:
             self._spill(len(score))
-            kernel = fast.kernel("cell_pass", len(score)) if score.dtype == np.float64 else None
+            gain = 0.125 if slot is None else 1.0
+            kernel = fast.kernel("cell_pass", len(score), gain) if score.dtype == np.float64 else None
             if kernel is not None:
                 places = np.zeros(0, dtype=np.int64) if slot is None else slot
                 scale = (self.grid, PARTS, PER_OCTAVE, DEEPEST)
@@ -280,9 +281,10 @@ def _batches(
             rows = np.stack([_floats(raw[name]) for name in names])
             yield dict(zip(names, rows, strict=True)), pl.DataFrame({name: raw[name] for name in by})
         return
-    for rows, weight, good, raw in prepared.plain.batches(by, _BATCH):
+    top = {SCORE, OUTCOME, WEIGHT}.issuperset(names)  # then classes are not asked for
+    for rows, weight, good, raw in prepared.plain.batches(by, _BATCH, top_only=top):
         keys = pl.DataFrame({name: raw[name] for name in by})
-        batch = dict(zip(prepared.summed, rows, strict=True))
+        batch = dict(zip(prepared.summed, rows, strict=not top))
         keys = keys if good is None or not by else keys.filter(good)
         yield batch if weight is None else {**batch, WEIGHT: weight}, keys
 

@@ -30,8 +30,13 @@ class Plain:
     #: Rows that the last pass has seen.
     rows: int = 0
 
-    def batches(self, by: Sequence[str], size: int) -> Iterator[tuple[Floats, Floats | None, Bools | None, Any]]:
-        """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows count, and all rows."""
+    def batches(
+        self, by: Sequence[str], size: int, *, top_only: bool = False
+    ) -> Iterator[tuple[Floats, Floats | None, Bools | None, Any]]:
+        """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows count, and all rows.
+
+        The first two, of the top label, may be enough.
+        """
         columns, self.rows = self.columns, 0
         names = [*columns.scores, columns.label, *([columns.weight] if columns.weight else []), *by]
         for raw in raw_batches(self.table, list(dict.fromkeys(names)), size):
@@ -41,33 +46,37 @@ class Plain:
             if weight is not None:
                 label = np.where((weight >= 0.0) & (weight <= 1.7e308), label, np.nan)
             self.rows += len(label)
-            rows, good = self._ready(scores, np.ascontiguousarray(label))
+            rows, good = self._ready(scores, np.ascontiguousarray(label), top_only)
             if good is not None and weight is not None:
                 weight = weight[good]
             yield rows, weight, good, raw
 
-    def _ready(self, scores: Array, label: Floats) -> tuple[Floats, Bools | None]:
+    def _ready(self, scores: Array, label: Floats, top_only: bool) -> tuple[Floats, Bools | None]:
         """Return the columns of rows that count and, where some do not, which ones they are."""
-        n, k, tolerance = len(label), self.n_classes, self.tolerance
-        kernel = fast.kernel("ready_pass", scores.size)
+        n, k, tolerance, good = len(label), self.n_classes, self.tolerance, None
+        kernel = fast.kernel("ready_pass", scores.size, 0.25)
         if kernel is not None:
-            out, which = np.empty((3 + k if k else 2, n)), np.empty(n, dtype=np.bool_)
+            out, which = np.empty((3 + k if k and not top_only else 2, n)), np.empty(n, dtype=np.bool_)
             kept = kernel(scores, label, k, tolerance, out, which)
             return (out, None) if kept == n else (np.ascontiguousarray(out[:, :kept]), which)
-        p = scores.astype(np.float64)
+        p, whole, most = scores.astype(np.float64), label == np.floor(label), max(k, 2) - 1.0
+        low, high = p.min(initial=0.0), p.max(initial=1.0)
         with np.errstate(invalid="ignore"):
-            good: Bools = np.asarray(((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0))
-            good &= (label >= 0.0) & (label <= max(k, 2) - 1.0) & (label == np.floor(label))
-            if len(p) > 1:
-                good &= np.abs(p.sum(axis=0) - 1.0) <= tolerance
-        if not good.all():
-            p, label = p[:, good], label[good]
-        np.clip(p, 0.0, 1.0, out=p)
+            gap = np.abs(p.sum(axis=0) - 1.0) if len(p) > 1 else np.zeros(n)
+            fits = label.min(initial=0.0) >= 0.0 and label.max(initial=0.0) <= most and bool(whole.all())
+            if not (fits and low >= -tolerance and high <= 1.0 + tolerance and gap.max(initial=0.0) <= tolerance):
+                inside = ((p >= -tolerance) & (p <= 1.0 + tolerance)).all(axis=0)
+                good = np.asarray(inside & (label >= 0.0) & (label <= most) & whole & (gap <= tolerance))
+                p, label = p[:, good], label[good]
+        if good is not None or low < 0.0 or high > 1.0:
+            np.clip(p, 0.0, 1.0, out=p)
         if k and len(p) == 1:  # the difference is rounded as its own dtype does
             p = np.concatenate([(1.0 - p).astype(scores.dtype).astype(np.float64), p])
-        top = p.max(axis=0)
-        rows = np.stack([top, label] if not k else [top, p.argmax(axis=0) == label, label, *p])
-        return rows, None if good.all() else good
+        top, best = p[0].copy(), np.zeros(len(label))
+        for j in range(1, len(p)):
+            np.copyto(best, float(j), where=p[j] > top)
+            np.maximum(top, p[j], out=top)
+        return np.stack([top, best == label if k else label, *(() if top_only or not k else (label, *p))]), good
 
 
 def plain(table: Any, columns: Columns, n_classes: int, tolerance: float, normalize: bool) -> Plain | None:

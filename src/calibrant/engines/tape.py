@@ -155,7 +155,7 @@ class Tape:
     ) -> bool:
         """Add the sums of a batch, by the slots of its rows, to a total; False where no compiled loop is at hand."""
         n = len(batch[self.names[0]])
-        kernel = fast.kernel("tape_pass", n * len(self.names))
+        kernel = fast.kernel("tape_pass", n * len(self.names), 2.0)
         if kernel is None:
             return False
         work, found = np.empty((self.size, _TILE)), np.zeros((room, len(self.sums)))
