@@ -51,9 +51,7 @@ def _compiled(name: str) -> Callable[..., Any] | None:
 
 
 def kernel(name: str, size: int, gain: float = 1.0) -> Callable[..., Any] | None:
-    """Return a compiled kernel for `size` numbers, or None where NumPy does the work.
-
-    `gain` is what the kernel saves of a number, beside those of `calibrant.metrics`: numba is loaded when it pays.
+    """Return a compiled kernel for `size` numbers, each worth `gain` beside others, or None where NumPy does the work.
 
     Examples
     --------

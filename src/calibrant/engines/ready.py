@@ -33,10 +33,7 @@ class Plain:
     def batches(
         self, by: Sequence[str], size: int, *, top_only: bool = False
     ) -> Iterator[tuple[Floats, Floats | None, Bools | None, Any]]:
-        """Yield the columns `FrameRows.summed` of rows that count, their weights, which rows count, and all rows.
-
-        The first two, of the top label, may be enough.
-        """
+        """Yield columns `FrameRows.summed` (or the top two) of rows that count, weights, which rows count, all rows."""
         columns, self.rows = self.columns, 0
         names = [*columns.scores, columns.label, *([columns.weight] if columns.weight else []), *by]
         for raw in raw_batches(self.table, list(dict.fromkeys(names)), size):

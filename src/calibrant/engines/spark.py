@@ -20,12 +20,8 @@ _PURPOSE = "the engine spark"
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
 #: No row is lost in silence, and a hidden ``.x.crc`` of another time beside a file is no data: this reading alone takes
 #: the local file system without checksums, as every other engine does.
-_READ = {
-    "ignoreCorruptFiles": "false",
-    "ignoreMissingFiles": "false",
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
+_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+_READ |= {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 #: Spark makes a directory of its own, all or nothing; no file is renamed after it.
 WRITES_ALONE = True
 
@@ -37,10 +33,7 @@ def connect(master: str = "local[*]") -> Any:
 
 @contextmanager
 def without_origins() -> Iterator[None]:
-    """Build queries without the lines of code that PySpark notes for its errors: half a dozen questions to Java each.
-
-    It is a setting of sessions, on by default; only PySpark's memory of it is changed, and it asks again afterwards.
-    """
+    """Build queries without the lines of code that PySpark notes for errors, by asking Java; no setting changes."""
     known: Any = sys.modules.get("pyspark.errors.utils")
     if known is not None:
         known._enable_debugging_cache = False
@@ -48,7 +41,7 @@ def without_origins() -> Iterator[None]:
         yield
     finally:
         if known is not None:
-            known._enable_debugging_cache = None
+            known._enable_debugging_cache = None  # it asks the session again
 
 
 def open_files(

@@ -178,11 +178,8 @@ class Store:
         return None
 
     def add(self, name: str, made: Made, *, date: str | None = None, replace_day: bool = False) -> Day:
-        """Append a day; adding the same rows again changes nothing, other rows are refused unless they replace it.
-
-        It is made for the days that are there, and made again where another writer took the next number meanwhile.
-        """
-        while True:
+        """Append a day; adding the same rows again changes nothing, other rows are refused unless they replace it."""
+        while True:  # made for the days that are there, and again where another writer took the next number meanwhile
             files = sorted(self.path.glob("[0-9]*.day"))
             summary, facts = made()
             twin = self.twin(name, summary, replace_day=replace_day)
