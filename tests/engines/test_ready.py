@@ -109,6 +109,27 @@ def test_the_top_label_alone_is_made_where_no_more_is_asked(monkeypatch, kind, c
             np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize(
+    ("row", "label"),
+    [([0.2, 0.3, 0.5], 2.0), ([-0.1, 0.6, 0.5], 0.0), ([1.1, -1e-7, -0.1], 0.0), ([0.2, 0.3, 0.4], 0.0),
+     ([np.nan, 0.5, 0.5], 0.0), ([0.2, 0.3, 0.5], 3.0), ([0.2, 0.3, 0.5], -1.0), ([0.2, 0.3, 0.5], 0.5),
+     ([0.2, 0.3, 0.5], np.nan)],
+)  # fmt: skip
+def test_one_bad_row_of_a_batch_is_found(monkeypatch, row, label, fast):
+    if fast == "1":
+        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
+    monkeypatch.setenv("CALIBRANT_FAST", fast)
+    p, y = np.tile([[0.2], [0.3], [0.5]], 50), np.zeros(50)
+    p[:, 7], y[7] = row, label
+    rows, good = Plain(None, None, 3, 1e-6)._ready(p, y, False)
+    if label == 2.0:  # nothing is wrong with it
+        assert (good, rows.shape) == (None, (6, 50))
+    else:
+        assert np.flatnonzero(~good).tolist() == [7]
+        assert rows.shape == (6, 49)
+
+
 def values(kind):
     rng = np.random.default_rng(1)
     number = rng.integers(0, 5, 400)
