@@ -65,6 +65,13 @@ def test_no_option_lets_a_wrong_value_through(tmp_path):
     assert ended == []
 
 
+def test_metrics_kept_from_slice_to_slice_are_checked_too(options):
+    every = [call for call in options.every_option() if call[0] == "inference.evaluate_evidence"]
+    values = [3, "x", [None], {}, {"ece": 1}]
+    assert found(options, [call for call in every if call[2] in ("kept", "test")], values) == []
+    assert values[3] == {}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit of memory there")
 def test_an_option_that_is_taken_for_a_size_ends_the_sweep_and_not_the_machine(tmp_path):
     every, ended = alone("greedy", cwd=tmp_path)

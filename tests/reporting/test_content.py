@@ -409,7 +409,10 @@ def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
     note = _note(Layer("after", None, [*inside, *far]), Language("fraud"), many=True, found=False)
     assert note["title"] == "After repair: some risks off"
     assert note["watch"] == " Risks of 80% to 100% stay overstated (predicted 90%, happens 50%)."
-    quiet = _note(Layer("after", None, [*inside * 9, far[0]]), Language("fraud"), many=True, found=False)
+    one = [*inside * 9, far[0]]  # 8% where 28% was predicted: twice as far off as the band reaches
+    assert _note(Layer("after", None, one), Language("fraud"), many=True, found=False)["watch"]
+    near = [*inside * 9, replace(far[0], rate=0.19)]
+    quiet = _note(Layer("after", None, near), Language("fraud"), many=True, found=False)
     assert (quiet["title"], quiet["watch"]) == ("After repair: mostly within chance", "")
 
 
@@ -422,3 +425,14 @@ def test_the_box_says_what_its_test_is_and_a_change_has_the_unit_of_its_interval
     assert re.fullmatch(r"[+-]\d+\.\d\d%", accuracy[3])
     assert re.fullmatch(r"[+-]\d+\.\d\d%", ece[3])
     assert "%" not in brier[3]
+
+
+def test_a_tick_does_not_stand_beside_risks_that_are_off() -> None:
+    # 60,000 calibrated rows and 60 at 30% where it never happens: right on average, and not in every place
+    risk = np.repeat([0.004, 0.012, 0.03, 0.06, 0.3], [30_000, 15_000, 10_000, 5_000, 60])
+    y = np.concatenate([np.arange(n) < round(p * n) for p, n in ((0.004, 30_000), (0.012, 15_000))])
+    y = np.concatenate([y, np.arange(10_000) < 300, np.arange(5_000) < 300, np.zeros(60, bool)]).astype(int)
+    box = calibrant.report(y, risk, compare_methods=False, n_resamples=200, rng=0).summary["page"]["states"][-1]
+    verdict = calibrant.evaluate(y, risk, n_resamples=200, rng=0).verdict
+    assert verdict.status == "calibrated within tolerance"
+    assert (box["glyph"], box["words"]) == ("◐", "Right on average")

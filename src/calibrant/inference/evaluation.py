@@ -165,15 +165,19 @@ def build_metric(
     return metric, metric.build(caller=evidence.caller, **chosen)
 
 
+class Built(dict[str, "tuple[Metric, Recipe]"]):
+    """Metrics that were built with one choice of settings, for slice after slice."""
+
+
 def build_metrics(
     evidence: Evidence,
     metrics: Iterable[str] | str | None,
     n_bins: int | None = None,
     params: Mapping[str, Any] | None = None,
-    kept: dict[str, tuple[Metric, Recipe]] | None = None,
+    kept: Built | None = None,
 ) -> dict[str, tuple[Metric, Recipe]]:
     """Return metrics and recipes by name; the default set and ``"all"`` leave out what the evidence cannot answer."""
-    kept = {} if kept is None else kept
+    kept = Built() if kept is None else kept
     metrics = "all" if isinstance(metrics, str) and metrics.lower() == "all" else metrics
     everything = isinstance(metrics, str) and metrics == "all"
     asked = metrics is not None and not everything
@@ -187,7 +191,7 @@ def build_metrics(
     else:
         words = [name.lower() for name in check_words(metrics, "metrics", evidence.caller)]
         names = [judged_name(evidence, word) if word.endswith(f"@{JUDGED}") else word for word in words]
-    kept |= {name: build_metric(name, evidence, n_bins, params) for name in names if name not in kept}
+    kept.update({name: build_metric(name, evidence, n_bins, params) for name in names if name not in kept})
     return {name: kept[name] for name in names if asked or evidence.answers(kept[name][1])}
 
 
@@ -297,7 +301,7 @@ def evaluate_evidence(
     test: JointTest | None = None,
     fewest_groups: int = 2,
     risk: bool = False,
-    kept: dict[str, tuple[Metric, Recipe]] | None = None,
+    kept: Built | None = None,
 ) -> Evaluation:
     """Evaluate any form of evidence: the only place where a table of results and its verdict are made.
 
@@ -329,6 +333,7 @@ def evaluate_evidence(
     check_share(tolerance, "tolerance", evidence.caller, "0.02")
     check_count(n_resamples, "n_resamples", evidence.caller)
     check_type(test, JointTest | None, "test", evidence.caller, "be a joint test", "leave it out")
+    check_type(kept, Built | None, "kept", evidence.caller, "be metrics that were built before", "leave it out")
     if not evidence.n:
         raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
     generator = check_rng(rng, evidence.caller)

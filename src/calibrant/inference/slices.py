@@ -26,7 +26,7 @@ from calibrant.core.text import count, percent, pvalue, pvalue_phrase, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
-from calibrant.inference.evaluation import Evaluation, evaluate_evidence
+from calibrant.inference.evaluation import Built, Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
 from calibrant.inference.joint import JointTest, clustered_joint, joint_of, shared_joint
 from calibrant.inference.verdict import ALPHA, Verdict
@@ -323,7 +323,7 @@ def evaluate_parts(
     tests: list[JointTest | None] = [None] * len(filled)
     if judged_by_draws:
         tests = slice_tests(list(filled.values()), n_resamples, rng, clusters)
-    kept: dict[str, Any] = {}
+    kept = Built()
     evaluated = [
         evaluate_evidence(
             part,

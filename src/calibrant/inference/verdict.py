@@ -31,7 +31,7 @@ SHARP = 0.002
 #: Rows behind "when it says A, it is right B".
 CLAIM_ROWS = 30
 #: What to do about a gap.
-REPAIR = "repair it on labeled rows kept out of training, by the best method: calibrant fit FILE -o cal.json"
+REPAIR = "fit the best repair on labeled rows kept out of training: calibrant fit FILE -o cal.json"
 
 Status: TypeAlias = Literal[
     "miscalibrated", "small gap", "calibrated within tolerance", "no gap found", "cannot tell", "right on average"

@@ -108,12 +108,15 @@ def class_page(
     ):
         todo = (todo[0], f"Move your thresholds: {decided['price']['lines'][-1]}")
     drawn = _diagram(layers, language, states)
+    boxes, watch = state_boxes(states, language, level, name), drawn["notes"][-1].get("watch") or ""
+    if watch and boxes[-1]["glyph"] == "✓":  # right on average, but single dots lie outside the band
+        boxes[-1] |= {"glyph": GLYPHS["right on average"], "words": "Right on average"}
     page: dict[str, Any] = {
         "headline": words.headline(first, second, language),
         "lead": words.lead(first, second, language, name, _changed(before, after)),
         "kick": _kick(before, date),
-        "states": state_boxes(states, language, level, name),
-        "todo": {"words": todo[0], "line": todo[1] + (drawn["notes"][-1].get("watch") or "")},
+        "states": boxes,
+        "todo": {"words": todo[0], "line": todo[1] + watch},
         "tiles": _tiles(states, language, level),
         "diagram": drawn,
         "decisions": decided,
@@ -299,10 +302,10 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     text = f"{side}. Of the {count(round(group.n))} {which}, {seen} ({share(group.least)} to {share(group.most)})."
     word = language.side(sum(g.gap * g.n for g in outside)).lower()
     title, watch = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}", ""
-    if not found:  # the verdict finds no gap: one group does not contradict it
+    if not found:  # the verdict finds no gap: one group near the band does not contradict it
         fewer = sum(math.comb(k, i) * 0.05**i * 0.95 ** (k - i) for i in range(len(outside)))
         pages = round(10 * (1 - fewer))
-        usual = 1 - fewer >= 0.05
+        usual = 1 - fewer >= 0.05 and not any(g.far for g in outside)
         title = f"{start}{'mostly within chance' if usual else f'some {language.claims} off'}"
         off = f"{language.side(group.gap).lower()} ({language.claim(group.score, group.rate)})"
         stay = "stay" if layer.kind == "after" else "are"

@@ -47,6 +47,11 @@ class Group:
         """Whether the group leaves the band."""
         return not self.band_low - 1e-9 <= self.rate <= self.band_high + 1e-9
 
+    @property
+    def far(self) -> bool:
+        """Whether the group lies twice as far off as the band reaches: below 1 in 250, also for a rare event."""
+        return abs(self.gap) > 2 * abs(self.score - (self.band_low if self.gap > 0 else self.band_high)) + 1e-9
+
 
 def group_edges(tables: Sequence[Table], *, risk: bool) -> Floats:
     """Return the edges for all states of a page: steps of ten points, narrow ones where most rows are."""
