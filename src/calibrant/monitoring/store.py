@@ -185,7 +185,7 @@ class Store:
         while True:
             files = sorted(self.path.glob("[0-9]*.day"))
             twin = self.twin(name, summary, replace_day=replace_day)
-            if twin is not None:
+            if twin is not None and twin.facts["restart"] >= facts["restart"]:  # else it starts anew with rows it has
                 return twin
             number = int(files[-1].stem) + 1 if files else 1
             target = self.path / f"{number:08d}.day"
