@@ -1,9 +1,10 @@
 """Found by new generators: short windows of rare events, days that move together, restarts, gates of many slices."""
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtr
 
-from calibrant import Summary
+from calibrant import Summary, check
 from calibrant.monitoring import add_day, compare_windows
 from calibrant.monitoring.family import add_models
 from calibrant.monitoring.windows import curve_test
@@ -74,3 +75,24 @@ def test_a_known_day_can_be_made_a_restart(tmp_path):
         add_day(tmp_path / "s", day, name=f"2026-01-{number:02d}")
     assert add_day(tmp_path / "s", days[1], name="2026-01-02", restart=True).days == 2
     assert add_day(tmp_path / "s", days[1], name="2026-01-02").days == 2
+
+
+# -- gates of slices ------------------------------------------------------------------------------
+
+
+def sliced_rows(rng, slices, n, accuracy=0.8):
+    p = rng.choice([0.2, 0.8], slices * n)
+    right = rng.random(slices * n) < np.where(np.arange(slices * n) % slices == 0, accuracy, 0.8)
+    return pd.DataFrame(
+        {"y": np.where(right, p > 0.5, p < 0.5).astype(int), "p": p, "part": np.arange(slices * n) % slices}
+    )
+
+
+def test_a_limit_that_every_slice_meets_is_rarely_beyond():
+    rng = np.random.default_rng(16)
+    how = {"label": "y", "by": "part", "min_values": {"accuracy": 0.8}, "undecided": "pass", "n_resamples": 9, "rng": 0}
+    gates = [check(sliced_rows(rng, 30, 100), **how) for _ in range(12)]
+    assert sum(any(line.by and line.answer == "beyond" for line in gate.lines) for gate in gates) <= 2
+    assert "Intervals of slices hold for all slices together." in str(gates[0])
+    (worst,) = [line.by for line in check(sliced_rows(rng, 30, 100, 0.5), **how).lines if line.answer == "beyond"]
+    assert worst == {"part": 0}

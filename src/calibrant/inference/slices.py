@@ -298,6 +298,20 @@ def _with_classes(corrected: float | None, facts: Any, slices: int) -> float | N
     return min(corrected / facts.share, *found, 1.0)
 
 
+class JointLevel(float):
+    """A level that the intervals of all slices keep together: each takes its part of the error rate."""
+
+    def each(self, slices: int) -> float:
+        """Return the level of one slice.
+
+        Examples
+        --------
+        >>> JointLevel(0.95).each(10)
+        0.995
+        """
+        return 1.0 - (1.0 - self) / max(slices, 1)
+
+
 def evaluate_parts(
     parts: Mapping[tuple[Any, ...], Evidence],
     by: Sequence[str],
@@ -316,6 +330,8 @@ def evaluate_parts(
     none beyond; tests of slices always take `n_resamples`.
     """
     filled = {key: part for key, part in parts.items() if part.n}
+    if isinstance(level := settings.get("level"), JointLevel):
+        settings["level"] = level.each(len(filled))
     judged_by_draws = all(part.task != "regression" for part in filled.values())
     if slice_resamples is None:
         slice_resamples = n_resamples if len(filled) <= DETAILED or not judged_by_draws else 0
