@@ -96,3 +96,20 @@ def test_a_limit_that_every_slice_meets_is_rarely_beyond():
     assert "Intervals of slices hold for all slices together." in str(gates[0])
     (worst,) = [line.by for line in check(sliced_rows(rng, 30, 100, 0.5), **how).lines if line.answer == "beyond"]
     assert worst == {"part": 0}
+
+
+# -- counts ---------------------------------------------------------------------------------------
+
+
+def test_rows_needed_are_those_of_the_table_written_out(tmp_path):
+    rng = np.random.default_rng(17)
+    p = rng.uniform(0.1, 0.6, 300).round(2)
+    y, count = (rng.random(300) < p).astype(int), rng.integers(1, 5, 300)
+    how = {"max_values": {"ece": 0.05, "brier": 0.43}, "n_resamples": 99, "rng": 0}
+    packed = check(y, p, sample_weight=count, **how)
+    written = check(np.repeat(y, count), np.repeat(p, count), **how)
+    assert any(line.rows for line in written.lines)
+    assert [(line.answer, line.rows) for line in packed.lines] == [(line.answer, line.rows) for line in written.lines]
+    days = [Summary(2).update(y, p, sample_weight=count), Summary(2).update(np.repeat(y, count), np.repeat(p, count))]
+    packed, written = (add_day(tmp_path / str(i), day, name="2026-01-01") for i, day in enumerate(days))
+    assert packed.n == written.n == count.sum()

@@ -179,7 +179,7 @@ class Store:
     ) -> Day:
         """Append a day; adding the same rows again changes nothing, other rows are refused unless they replace it."""
         body = summary.to_bytes()
-        head = {"schema": SCHEMA, "name": name, "n": summary.n, "facts": facts, "date": date}
+        head = {"schema": SCHEMA, "name": name, "n": round(summary.total), "facts": facts, "date": date}
         text = json.dumps(head, ensure_ascii=True).encode()
         data = f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + body
         while True:
