@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from calibrant import Summary, check
+from calibrant import Summary, check, evaluate
 from calibrant.monitoring import add_day, compare_windows
 from calibrant.monitoring.family import add_models
 from calibrant.monitoring.windows import curve_test
@@ -113,3 +113,17 @@ def test_rows_needed_are_those_of_the_table_written_out(tmp_path):
     days = [Summary(2).update(y, p, sample_weight=count), Summary(2).update(np.repeat(y, count), np.repeat(p, count))]
     packed, written = (add_day(tmp_path / str(i), day, name="2026-01-01") for i, day in enumerate(days))
     assert packed.n == written.n == count.sum()
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+def test_the_gap_covers_where_the_heavy_rows_show_no_surprise():
+    rng = np.random.default_rng(18)
+    covered = 0
+    for seed in range(40):
+        p = np.clip(0.05 * np.exp(0.7 * rng.standard_normal(400)), 1e-4, 0.9)
+        weight = np.where(rng.random(400) < 0.05, 20.37, 1.01)
+        gap = evaluate(rng.random(400) < p, p, sample_weight=weight, metrics="brier", n_resamples=9, rng=seed).facts.gap
+        covered += gap is None or 0 in gap
+    assert covered >= 36

@@ -141,6 +141,10 @@ def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) 
     if evidence.total < 2 or few_surprises(pairs, clusters):
         return None
     moments: Moments = mean_moments(pairs.score.astype(np.float64) - pairs.outcome, pairs.weight, clusters)
+    if clusters is not None and len(clusters) == clusters.max() + 1:  # weighted rows: heavy ones may show no surprise
+        w = np.ones(len(clusters)) if pairs.weight is None else pairs.weight
+        due = float(np.sqrt(w**2 @ (pairs.score * (1.0 - pairs.score))) / w.sum())
+        moments = replace(moments, error=max(moments.error, due))
     predicted, observed = _means(pairs)
     n = observations(evidence)
     if clusters is None and evidence.total * min(observed, 1.0 - observed) < FEW_EVENTS:
