@@ -301,16 +301,6 @@ def _with_classes(corrected: float | None, facts: Any, slices: int) -> float | N
 class JointLevel(float):
     """A level that the intervals of all slices keep together: each takes its part of the error rate."""
 
-    def each(self, slices: int) -> float:
-        """Return the level of one slice.
-
-        Examples
-        --------
-        >>> JointLevel(0.95).each(10)
-        0.995
-        """
-        return 1.0 - (1.0 - self) / max(slices, 1)
-
 
 def evaluate_parts(
     parts: Mapping[tuple[Any, ...], Evidence],
@@ -331,7 +321,7 @@ def evaluate_parts(
     """
     filled = {key: part for key, part in parts.items() if part.n}
     if isinstance(level := settings.get("level"), JointLevel):
-        settings["level"] = level.each(len(filled))
+        settings["level"] = 1.0 - (1.0 - level) / max(len(filled), 1)
     judged_by_draws = all(part.task != "regression" for part in filled.values())
     if slice_resamples is None:
         slice_resamples = n_resamples if len(filled) <= DETAILED or not judged_by_draws else 0

@@ -96,18 +96,12 @@ def compare_windows(
 
 
 def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Summary]], level: float) -> Difference:
-    """Return the change of a mean from the intervals of both sides [1]; with days, by whichever law is wider.
-
-    References
-    ----------
-    [1] Zou & Donner (2008), Construction of confidence limits about effect measures: a general approach, Statistics in
-        Medicine 27, eq. (3).
-    """
+    """Return the change of a mean from the intervals of both sides (MOVER); with days, by whichever law is wider."""
     metric, recipe = lookup(name, "compare_windows"), kept_scores()[name]
     (before, e1, f1), (after, e2, f2) = (_mean_error(recipe, *side) for side in zip(sides, days, strict=True))
     change, spread = before - after, math.hypot(e1, e2)
-    unsure = math.isnan(spread) or min(one.total for one in sides) < _FEWEST_ROWS
-    if unsure or not math.isfinite(change) or _few(days) or (days[0] and spread == 0):
+    few = min(one.total for one in sides) < _FEWEST_ROWS or _few(days)
+    if few or not math.isfinite(change + spread) or (days[0] and spread == 0):
         return Difference(name, before, after, change)
     freedom = spread**4 / (e1**4 / f1 + e2**4 / f2) if spread else 1.0  # Welch's
     rng = np.random.default_rng(0)
@@ -117,7 +111,7 @@ def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Sum
         if one is None or two is None:
             return -math.inf, math.inf
         half = t_quantile(0.5 + level / 2, freedom) * spread if days[0] else 0.0
-        below = max(math.hypot(before - one.low, two.high - after), half)  # [1]
+        below = max(math.hypot(before - one.low, two.high - after), half)  # Zou & Donner (2008) eq. (3)
         return change - below, change + max(math.hypot(one.high - before, after - two.low), half)
 
     interval = Interval(change, *ends(level), level, "mover", sum(one.n for one in sides))
