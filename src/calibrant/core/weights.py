@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._typing import Floats, Ints
 
 __all__ = [
-    "MOST_COUNTED", "WeightKind", "are_counts", "effective_n", "effective_weights", "mass_edges", "rows_worth",
-    "safe_weights", "weight_kind"
+    "MOST_COUNTED", "WeightKind", "are_counts", "effective_n", "effective_weights", "mass_edges", "observations",
+    "rows_worth", "safe_weights", "weight_kind"
 ]  # fmt: skip
 
 #: Counts of equal rows, or importance weights, which matter only relative to one another.
@@ -34,6 +34,11 @@ def are_counts(weights: Floats | None) -> bool:
 def weight_kind(weights: Floats | None) -> WeightKind:
     """Return how weights are read unless the user says: whole numbers as counts, others as importance."""
     return "frequency" if are_counts(weights) else "importance"
+
+
+def observations(evidence: Any) -> int:
+    """Return the n of an evidence: the sum of weights that count rows, else its rows."""
+    return round(evidence.total) if evidence.counts else int(evidence.n)
 
 
 def safe_weights(weights: Floats) -> Floats:

@@ -15,7 +15,7 @@ from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Record, Result
 from calibrant.core.text import count
-from calibrant.core.weights import WeightKind
+from calibrant.core.weights import WeightKind, observations
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT
 from calibrant.evidence import Evidence, NullDistribution, Task
@@ -375,7 +375,7 @@ def evaluate_evidence(
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]
     return Evaluation(
         tuple(results),
-        round(evidence.total) if evidence.counts else evidence.n,
+        observations(evidence),
         evidence.n_classes,
         judge(facts, tolerance),
         facts,

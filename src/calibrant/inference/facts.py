@@ -15,6 +15,7 @@ from calibrant.core.declare import Recipe, declared, lookup
 from calibrant.core.moments import FEW_EVENTS, Moments, clopper_pearson, mean_ends, mean_moments, wilson
 from calibrant.core.results import Interval
 from calibrant.core.tables import Pairs, width_index
+from calibrant.core.weights import observations
 from calibrant.evidence import Evidence, NullDistribution, Task
 from calibrant.inference.error_bars import DECISIVE, regression_facts
 from calibrant.inference.joint import CLASS_SHARE, JointTest, class_pvalues, joint_test
@@ -90,7 +91,7 @@ def class_facts(
     predicted, observed = (confidence, accuracy) if top is pairs else _means(pairs)
     ks = evidence.value(KS.build(view=view))
     facts = Facts(
-        round(evidence.total) if evidence.counts else evidence.n,
+        observations(evidence),
         evidence.n_classes,
         accuracy,
         confidence,
@@ -140,12 +141,17 @@ def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) 
     if evidence.total < 2 or few_surprises(pairs, clusters):
         return None
     moments: Moments = mean_moments(pairs.score.astype(np.float64) - pairs.outcome, pairs.weight, clusters)
+    if clusters is not None and len(clusters) == clusters.max() + 1:  # weighted rows: heavy ones may show no surprise
+        w = np.ones(len(clusters)) if pairs.weight is None else pairs.weight
+        due = float(np.sqrt(w**2 @ (pairs.score * (1.0 - pairs.score))) / w.sum())
+        moments = replace(moments, error=max(moments.error, due))
     predicted, observed = _means(pairs)
+    n = observations(evidence)
     if clusters is None and evidence.total * min(observed, 1.0 - observed) < FEW_EVENTS:
         least, most = clopper_pearson(observed * evidence.total, evidence.total, level)
-        return Interval(moments.mean, predicted - most, predicted - least, level, "clopper-pearson", evidence.n)
+        return Interval(moments.mean, predicted - most, predicted - least, level, "clopper-pearson", n)
     low, high = mean_ends(moments, level)
-    return Interval(moments.mean, max(low, -1.0), min(high, 1.0), level, "hall", evidence.n)
+    return Interval(moments.mean, max(low, -1.0), min(high, 1.0), level, "hall", n)
 
 
 def _claim(pairs: Pairs, clusters: Ints | None, level: float) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from calibrant.core.moments import (
 from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Interval
 from calibrant.core.tables import Pairs
+from calibrant.core.weights import observations
 from calibrant.errors import CoverageWarning, input_error
 from calibrant.estimators import Noise
 from calibrant.evidence import Evidence
@@ -159,7 +160,7 @@ def offered_interval(
     low, high = (min(max(end, 0.0), 1.0) for end in ends)
     if pvalue is not None and pvalue >= 1.0 - level:
         low = 0.0
-    return Interval(value, min(low, value), max(high, value), level, "gaussian", evidence.n)
+    return Interval(value, min(low, value), max(high, value), level, "gaussian", observations(evidence))
 
 
 # -- mean scores ----------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def _score_interval(
         floor = 0.0 if metric.range[0] >= 0 else -math.inf
         low, high = (recipe.link(max(end, floor)) for end in (low, high))
     smallest, largest = metric.range
-    return Interval(value, max(low, smallest), min(high, largest), level, method, evidence.n)
+    return Interval(value, max(low, smallest), min(high, largest), level, method, observations(evidence))
 
 
 def _heavy_ends(

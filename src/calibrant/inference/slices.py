@@ -298,6 +298,10 @@ def _with_classes(corrected: float | None, facts: Any, slices: int) -> float | N
     return min(corrected / facts.share, *found, 1.0)
 
 
+class JointLevel(float):
+    """A level that the intervals of all slices keep together: each takes its part of the error rate."""
+
+
 def evaluate_parts(
     parts: Mapping[tuple[Any, ...], Evidence],
     by: Sequence[str],
@@ -316,6 +320,8 @@ def evaluate_parts(
     none beyond; tests of slices always take `n_resamples`.
     """
     filled = {key: part for key, part in parts.items() if part.n}
+    if isinstance(level := settings.get("level"), JointLevel):
+        settings["level"] = 1.0 - (1.0 - level) / max(len(filled), 1)
     judged_by_draws = all(part.task != "regression" for part in filled.values())
     if slice_resamples is None:
         slice_resamples = n_resamples if len(filled) <= DETAILED or not judged_by_draws else 0

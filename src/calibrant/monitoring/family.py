@@ -192,7 +192,7 @@ def add_models(
     settings = {"alpha": 0.01, "tolerance": 0.0, **wishes} if fresh else wishes
     family = _Family(store, {**settings, "by": list(by)})
     known = family.models()
-    empty = []
+    empty, begun = [], set[tuple[Any, ...]]()  # a model starts anew with its first night
     for name, date, parts in nights:
         for key, summary in parts.items():
             if summary.n:
@@ -204,7 +204,8 @@ def add_models(
                 empty.append((name, key, sum(parts[key].rejected.values())))
                 continue
             place = family.place(key)
-            options = {**family.options(place), "date": date, "restart": restart, "replace": replace}
+            anew, begun = restart and key not in begun, begun | {key}
+            options = {**family.options(place), "date": date, "restart": anew, "replace": replace}
             add_day(family.folder(place), parts[key], name=name, window=window, rng=rng, **options)
     places = sorted(family.models().items(), key=lambda item: order(item[0]))
     if not places:

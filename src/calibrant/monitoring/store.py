@@ -183,9 +183,9 @@ class Store:
             files = sorted(self.path.glob("[0-9]*.day"))
             summary, facts = made()
             twin = self.twin(name, summary, replace_day=replace_day)
-            if twin is not None:
+            if twin is not None and twin.facts["restart"] >= facts["restart"]:  # else it starts anew with rows it has
                 return twin
-            head = {"schema": SCHEMA, "name": name, "n": summary.n, "facts": facts, "date": date}
+            head = {"schema": SCHEMA, "name": name, "n": round(summary.total), "facts": facts, "date": date}
             text = json.dumps(head, ensure_ascii=True).encode()
             data = f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + summary.to_bytes()
             number = int(files[-1].stem) + 1 if files else 1

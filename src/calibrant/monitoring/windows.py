@@ -11,16 +11,24 @@ import numpy as np
 
 from calibrant._typing import RNG, Floats
 from calibrant.core.clusters import FEWEST, clustered_error, signs
+from calibrant.core.declare import lookup
 from calibrant.core.moments import t_quantile
 from calibrant.core.options import check_count, check_rng, check_share, listed
 from calibrant.core.results import Difference, Interval, Record
 from calibrant.core.tables import COARSE, PARTS, Table
 from calibrant.core.text import pvalue_phrase, significant
+from calibrant.inference.changes import inverted
+from calibrant.inference.intervals import offered_interval
 from calibrant.summary.summary import Summary
 from calibrant.summary.sums import kept_scores
 from calibrant.views import TopLabel, View
 
 __all__ = ["Window", "compare_windows", "curve_test"]
+
+#: Groups of scores whose mean residual is that of both windows, where whole days are drawn.
+_GROUPS = 10
+#: Rows of a window below which nothing is said of its means, as of calibration errors.
+_FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -88,17 +96,28 @@ def compare_windows(
 
 
 def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Summary]], level: float) -> Difference:
-    from scipy.special import stdtr
-
-    recipe = kept_scores()[name]
+    """Return the change of a mean from the intervals of both sides (MOVER); with days, by whichever law is wider."""
+    metric, recipe = lookup(name, "compare_windows"), kept_scores()[name]
     (before, e1, f1), (after, e2, f2) = (_mean_error(recipe, *side) for side in zip(sides, days, strict=True))
     change, spread = before - after, math.hypot(e1, e2)
-    if not math.isfinite(change + spread) or spread == 0 or _few(days):
+    few = min(one.total for one in sides) < _FEWEST_ROWS or _few(days)
+    if few or not math.isfinite(change + spread) or (days[0] and spread == 0):
         return Difference(name, before, after, change)
-    freedom = spread**4 / (e1**4 / f1 + e2**4 / f2)  # Welch's
-    half = t_quantile(0.5 + level / 2, freedom) * spread
-    interval = Interval(change, change - half, change + half, level, "normal", sum(one.n for one in sides))
-    return Difference(name, before, after, change, interval, float(2 * stdtr(freedom, -abs(change) / spread)))
+    freedom = spread**4 / (e1**4 / f1 + e2**4 / f2) if spread else 1.0  # Welch's
+    rng = np.random.default_rng(0)
+
+    def ends(level: float) -> tuple[float, float]:
+        one, two = (offered_interval(metric, recipe, side, level=level, rng=rng) for side in sides)
+        if one is None or two is None:
+            return -math.inf, math.inf
+        half = t_quantile(0.5 + level / 2, freedom) * spread if days[0] else 0.0
+        below = max(math.hypot(before - one.low, two.high - after), half)  # Zou & Donner (2008) eq. (3)
+        return change - below, change + max(math.hypot(one.high - before, after - two.low), half)
+
+    interval = Interval(change, *ends(level), level, "mover", sum(one.n for one in sides))
+    if not math.isfinite(interval.low + interval.high):
+        return Difference(name, before, after, change)
+    return Difference(name, before, after, change, interval, inverted(ends, 25))
 
 
 def _few(days: Sequence[Sequence[Any]]) -> bool:
@@ -111,7 +130,7 @@ def _mean_error(recipe: Any, one: Summary, days: Sequence[Summary]) -> tuple[flo
     sums = one.score_sums(recipe)
     mean = sums.wx / sums.w
     if not days:
-        return mean, math.sqrt(sums.c2 / sums.w / max(sums.w - 1, 1.0)), 1e12
+        return mean, 0.0, 1.0
     if len(days) < 2:
         return mean, math.nan, 1.0
     w, wx = np.array([day.score_sums(recipe)[:2] for day in days]).T
@@ -142,11 +161,13 @@ def curve_test(
     if _few(days):
         return observed, None
     if days[0]:
+        group = np.minimum(_GROUPS * (np.cumsum(total) - total / 2) // total.sum(), _GROUPS - 1).astype(np.int64)
+        lean = (np.bincount(group, hits - s1 - s2) / np.maximum(np.bincount(group, total), 1e-300))[group]
         sizes = zip(days, (w1.sum(), -w2.sum()), strict=True)
         parts = [(_spread(_thin(table), keys), size) for side, size in sizes for table in side]
-        moved = np.cumsum([(t - w * share) / size for (w, _, t), size in parts], axis=1)
-        mean = np.cumsum(share * (w1 / w1.sum() - w2 / w2.sum())) - drift
-        drawn = np.abs(signs(n_resamples, len(moved), rng) @ moved + mean).max(axis=1)
+        moved = [(t - s - w * lean) / size / (1 - w.sum() / total.sum()) for (w, s, t), size in parts]
+        mean = np.cumsum(lean * (w1 / w1.sum() - w2 / w2.sum()))
+        drawn = np.abs(signs(n_resamples, len(moved), rng) @ np.cumsum(moved, axis=1) + mean).max(axis=1)
         return observed, (1 + int((drawn >= observed - 1e-12).sum())) / (n_resamples + 1)
     spread = np.sqrt(np.where(total > 1, w1 * share * (1 - share) * w2 / np.maximum(total - 1, 1), 0.0))
     count = 0

@@ -14,7 +14,7 @@ from calibrant.core.arguments import check_options
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
 from calibrant.core.notebook import notebook_html
-from calibrant.core.options import check_path, listed
+from calibrant.core.options import check_path, check_share, listed
 from calibrant.core.pipes import read_bytes
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, first_upper, percent, significant, table
@@ -22,7 +22,7 @@ from calibrant.errors import FileError, InputError, input_error
 from calibrant.inference.corrections import holm_known
 from calibrant.inference.facts import JUDGED
 from calibrant.inference.limits import UNDECIDED, Answer, Side, decide
-from calibrant.inference.slices import FileEvaluation, Slice
+from calibrant.inference.slices import FileEvaluation, JointLevel, Slice
 from calibrant.inference.verdict import Verdict, event_name
 from calibrant.workflows.evaluate import evaluate
 
@@ -276,6 +276,8 @@ class Gate(Record):
         for line in unsure:
             label = ", ".join(f"{key}={value}" for key, value in line.by.items())
             tail.append(f"  {line.metric}{f' ({label})' if label else ''}: {line.need}.")
+        if any(line.by and line.low is not None for line in self.lines):
+            tail.append("Intervals of slices hold for all slices together.")
         if any(line.metric != line.name for line in self.lines):
             event = event_name(getattr(self.evaluation, "whole", self.evaluation).facts.event)
             tail.append(f"Errors are those of the probability of {event}; NAME@top-1 is that of the top label.")
@@ -313,6 +315,7 @@ def check(
         Largest and smallest values allowed, by the short name of a metric. A value is within its limit when the whole
         95% interval is, and beyond it when the whole interval is; between the two the rows do not decide. A calibration
         error is that of the view of the verdict: class 1 of two classes, else the top label; ``"ks@top-1"`` names one.
+        Intervals of slices hold for all slices together: a limit that every slice meets is beyond in at most 5%.
     min_pvalues : mapping, words, or a float, optional
         Smallest p-values allowed; a number alone is that of the KS test. p-values of slices are corrected
         for the number of slices: that of ks is the test behind the verdict on the slice, as `evaluate` prints it.
@@ -344,6 +347,7 @@ def check(
     for name in ("metrics", "measures", "view"):
         if options.pop(name, None) is not None:
             raise input_error(name, "check", "be left out: the limits name the metrics", "some", "leave it out")
+    options["level"] = JointLevel(check_share(options.get("level", 0.95), "level", "check"))
     found = evaluate(y_true, y_proba, metrics=limits.names, n_resamples=_draws(limits.pvalues, n_resamples), **options)
     done = found if isinstance(found, FileEvaluation) else FileEvaluation(found)
     alone = {name: done.whole[_judged(name)].pvalue for name in limits.pvalues}
