@@ -33,8 +33,6 @@ MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 BLOCK_WORK = 5_100_000_000
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
 PROMISE = 1e-7
-
-
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
 LARGE_SCORE, MODEST_SCORE = 1e3, 30.0
 

@@ -243,7 +243,6 @@ def _exact_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
 
 def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
     """The same with the Hessian of W taken as Σ(diag q − qqᵀ) ⊗ weighted second moments of x."""
-
     chances, shares = problem.singles()
 
     def visit(rows: slice) -> Floats:
