@@ -77,7 +77,7 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
     """
     if z.shape[1] > FEW_COLUMNS:
         d = z - row_max(z)[:, None]
-        total, product = partial(np.einsum, "ij->i"), lambda a, b: (a[:, None, :] @ b[:, :, None])[:, 0, 0]
+        total, product = partial(np.einsum, "ij->i"), _row_products
         target = d[np.arange(len(d)), codes]
     else:  # short rows are added column by column
         d = np.array(z.T, order="C")
@@ -96,6 +96,10 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
     slopes = cumulants(moments / mass)
     slopes[0] -= target
     return Sums.of([weights @ (np.log(mass) - beta * target), *(slopes @ weights)])
+
+
+def _row_products(a: Floats, b: Floats) -> Floats:
+    return np.asarray((a[:, None, :] @ b[:, :, None])[:, 0, 0])
 
 
 def cumulants(moments: Floats) -> Floats:

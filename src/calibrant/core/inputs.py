@@ -188,9 +188,7 @@ def check_labels(
 def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
     position = {name: code for code, name in enumerate(classes)}
     if array.dtype.kind == "O":  # a number is not the text that looks like it, and None is no class
-        never = list | dict | set | np.ndarray  # no name of a class, and no key
-        given = array.tolist()
-        codes = np.array([-1 if isinstance(value, never) else position.get(value, -1) for value in given], np.int64)
+        codes = np.array([position.get(value, -1) if _hashable(value) else -1 for value in array.tolist()], np.int64)
         if (codes < 0).any():
             raise refusals.unknown_label(array, codes < 0, caller)
         return codes
@@ -202,6 +200,10 @@ def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
     if len(codes) and codes.min() < 0:
         raise refusals.unknown_label(array, codes[inverse] < 0, caller)
     return np.asarray(codes[inverse], dtype=np.int64)
+
+
+def _hashable(value: Any) -> bool:
+    return not isinstance(value, list | dict | set | np.ndarray)
 
 
 def _words(array: Array) -> Array:

@@ -102,7 +102,7 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
         return high <= 1 + tolerance, high, out
 
     def plain(score: Array, codes: Ints) -> Found:
-        out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)
+        out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)  # new memory is slow to get
         for rows in pieces(len(score), 8, _PIECE):
             low, high = float(score[rows].min()), float(score[rows].max())
             if not (low >= 0 and high <= 1 + tolerance):  # nan fails too

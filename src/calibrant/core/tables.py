@@ -311,7 +311,6 @@ def lanes_of(m: int) -> int:
 def count_width(score: Array, outcome: Array, weight: Floats | None, m: int, room: Floats | None = None) -> Floats:
     """Return counts and score sums of one chunk by lane, equal-width bin and outcome 0 or 1, shape (2, lanes·2m)."""
     lanes, cells = lanes_of(m), 2 * (m + 1)
-    # new memory takes longer to get than to fill: a caller with many chunks gives room
     index = np.subtract(score, SLACK, out=None if room is None else room[: len(score)], dtype=np.float64)
     index *= m
     np.ceil(index, out=index)

@@ -307,8 +307,8 @@ class _Resolver(Forms):
             ordered, classes = _class_order(hits, pattern)
             names += [name for name in ordered if name not in names]
         if len(patterns) > 1:
-            patterns = (pattern for pattern, _ in (*known.WIDE.standard, *known.WIDE.synonyms))
-            stem = next((p for p in patterns if all(fnmatch.fnmatchcase(name, p) for name in names)), None)
+            shapes = (pattern for pattern, _ in (*known.WIDE.standard, *known.WIDE.synonyms))
+            stem = next((p for p in shapes if all(fnmatch.fnmatchcase(name, p) for name in names)), None)
             classes = tuple(names) if stem is None else _class_order(names, stem, ordered=True)[1]
         elif len(names) == 1:
             classes = None

@@ -101,20 +101,13 @@ def decisions(tables: dict[str, Table], language: Language, level: float) -> dic
         "download": Download.of(
             "decisions",
             ["threshold", *(f"{kind}_{what}" for kind in tables for what in ("above", "promised", "made"))],
-            [
-                [
-                    t,
-                    *(
-                        v
-                        for s in states
-                        for part in [_above(s, t, risk=risk)]
-                        for v in (part.n, part.promised, part.made)
-                    ),
-                ]
-                for t in thresholds
-            ],
+            [[t, *(v for s in states for v in _values(_above(s, t, risk=risk)))] for t in thresholds],
         ),
     }
+
+
+def _values(part: Above) -> tuple[float, float, float]:
+    return part.n, part.promised, part.made
 
 
 def _limit(threshold: float) -> str:

@@ -121,7 +121,7 @@ def predict(
     check_count(samples, "samples", CALLER, 1, "25")
     walk = _Walk(loader, device, ignore_index, keep_samples)
     with seeded(rng, CALLER), evaluating(model):
-        if not isinstance(model, Posterior):
+        if not _is_posterior(model):
             networks = [model] * _count(model, walk, int(samples))
         elif (head := _head(model, walk)) is not None:
             draws = model.head_draws(int(samples))
@@ -131,6 +131,10 @@ def predict(
         else:
             networks = list(model.draws(int(samples)))
         return walk.once(lambda inputs: (run(net, inputs, device_of(net, device)) for net in networks))
+
+
+def _is_posterior(model: Any) -> bool:
+    return isinstance(model, Posterior)
 
 
 def is_random(model: nn.Module) -> bool:
