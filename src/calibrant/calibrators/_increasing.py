@@ -399,7 +399,7 @@ def fit_increasing(
     bend = np.zeros((n_slopes - 1, size))
     bend[:, :n_slopes] = np.diff(np.eye(n_slopes), axis=0) / (beta * np.sqrt(np.diff(knots))[:, None])
     goal = 1.0 / prior_scale(scores)
-    first: CurveSums | None = stages[0](start)
+    first = stages[0](start)
     pull = goal * straight_slope(first.hessian, n_slopes)
     penalty = Penalty([bend.T @ bend], [n_slopes - 1.0], [SMOOTHNESS_WORTH], [SMOOTHNESS_CENTRE], pull, goal)
     precision = np.array([SMOOTHNESS_CENTRE if smoothness is None else smoothness])
@@ -412,7 +412,7 @@ def fit_increasing(
         precision = np.append(precision, center if bias_precision is None else bias_precision)
     parameters = start
     if warm is not None and near:
-        stages, first = stages[-1:], None
+        stages = stages[-1:]
         parameters = np.maximum(np.concatenate([warm.slopes, np.zeros(n_biases)]), least)
         precision[0] = warm_smoothness if smoothness is None else smoothness
     with one_blas_thread():
@@ -421,7 +421,7 @@ def fit_increasing(
             rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
             enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
             given = penalty, parameters, precision, least, enough, rounds
-            parameters, precision = minimize(stage, *given, None if number else first)
+            parameters, precision = minimize(stage, *given, None if number or near else first)
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 
 
