@@ -109,10 +109,33 @@ def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, b
     return loss
 
 
+def softmax_pass(logits: Any, codes: Any, share: Any, q: Any) -> float:
+    """Return the loss of some rows, fill q, and turn the logits into its slopes by logit."""
+    loss = 0.0
+    n, k = logits.shape
+    for i in range(n):
+        row, out, total, peak = logits[i], q[i], 0.0, logits[i, 0]
+        for j in range(1, k):
+            peak = row[j] if row[j] > peak else peak
+        truth = row[codes[i]] - peak
+        for j in range(k):
+            out[j] = _exp(row[j] - peak)
+            total += out[j]
+        loss += share[i] * (np.log(total) - truth)
+        for j in range(k):
+            out[j] /= total
+            row[j] = share[i] * out[j]
+        row[codes[i]] -= share[i]
+    return loss
+
+
 def curve_pass(
-    stretch: Any, s: Any, codes: Any, weights: Any, pieces: Any, bias: Any, mass: Any, by_row: Any, moments: Any
+    stretch: Any, s: Any, codes: Any, weights: Any, pieces: Any, bias: Any, mass: Any, by_row: Any, by_class: Any
 ) -> float:
-    """Return the loss of softmax(f(u) + b) over some rows; fill w·q and its sums of s^m by row and by stretch."""
+    """Return the loss of softmax(f(u) + b) over some rows; fill w·q, its sums of s^m by row and those by class.
+
+    m is below 3 by row and stretch, `by_row` of shape (n, 3T), and below 5 by class and stretch, `by_class` (K, 5T).
+    """
     loss = 0.0
     n, k = s.shape
     for i in range(n):
@@ -126,14 +149,21 @@ def curve_pass(
             e[j] = _exp(e[j] - peak)
             total += e[j]
         loss += weights[i] * (np.log(total) - truth)
+        share, own = weights[i] / total, by_row[i]
         for j in range(k):
-            e[j] *= weights[i] / total
-            t, x = 3 * stretch[i, j], s[i, j]
-            by_row[i, t] += e[j]
-            by_row[i, t + 1] += e[j] * x
-            by_row[i, t + 2] += e[j] * x * x
-            moments[stretch[i, j], 0] += e[j] * x * x * x
-            moments[stretch[i, j], 1] += e[j] * x * x * x * x
+            e[j] *= share
+            t, x, there = np.uint64(stretch[i, j]), s[i, j], by_class[j]
+            first = e[j] * x
+            second = first * x
+            third = second * x
+            own[3 * t] += e[j]
+            own[3 * t + 1] += first
+            own[3 * t + 2] += second
+            there[5 * t] += e[j]
+            there[5 * t + 1] += first
+            there[5 * t + 2] += second
+            there[5 * t + 3] += third
+            there[5 * t + 4] += third * x
     return loss
 
 
@@ -635,6 +665,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         _CHECKED,
     ),
     "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
+    "softmax_pass": ([float64(float64[:, ::1], _read(int64), _VECTOR, float64[:, ::1])], _CHECKED),
     "curve_pass": (
         [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
         _CHECKED,

@@ -7,10 +7,17 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from calibrant import metrics
 from calibrant import test_calibration as run_test
-from calibrant.calibrators import IsotonicMulticlass, OrderPreserving, StructuredMatrixScaling, VectorScaling
+from calibrant.calibrators import (
+    IsotonicMulticlass,
+    MatrixScaling,
+    OrderPreserving,
+    StructuredMatrixScaling,
+    VectorScaling,
+)
 from calibrant.core import fast
 from calibrant.core.declare import declared
 from calibrant.core.fingerprint import row_hashes
@@ -84,9 +91,11 @@ def test_the_kernels_are_used(monkeypatch, rows):
     VectorScaling().fit(p[:900], y[:900])
     OrderPreserving().fit(p[:900], y[:900])
     IsotonicMulticlass().fit(*wide_rows())
+    StructuredMatrixScaling().fit(p[:900], y[:900])
     assert {"curve_pass", "search_pass", "vector_pass", "label_pass", "drawn_pass", "between_pass", "hash_pass"} <= set(
         asked
     )
+    assert "softmax_pass" in asked
     assert {"top_pass", "top_bins_pass", "width_pass", "class_pass", "path_pass", "linear_pass", "tile_pass"} <= set(
         asked
     )
@@ -220,6 +229,17 @@ def test_the_shared_curve_has_the_same_bits(monkeypatch, space, dtype):
     plain, quick = both(monkeypatch, lambda: IsotonicMulticlass(space=space).fit(x, y))
     np.testing.assert_array_equal(quick.thresholds_, plain.thresholds_)
     np.testing.assert_array_equal(quick.values_, plain.values_)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_structured_fits_are_the_same(monkeypatch, weighted):
+    p, y = wide_rows()
+    weights = np.arange(len(y)) % 3 + 1 if weighted else None
+    plain, quick = both(monkeypatch, lambda: StructuredMatrixScaling().fit(p, y, sample_weight=weights))
+    np.testing.assert_allclose(quick.weight_, plain.weight_, rtol=1e-9, atol=1e-9)
+    matrix = MatrixScaling(odir=(0.01, 0.01))  # its search ends sooner, and its directions are single precision
+    plain, quick = both(monkeypatch, lambda: clone(matrix).fit(p, y, sample_weight=weights).matrix_)
+    np.testing.assert_allclose(quick, plain, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

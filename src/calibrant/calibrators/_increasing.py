@@ -39,7 +39,7 @@ PRIOR_SCALE, PRIOR_SCALE_FLOOR = 0.7, 2.0
 #: Prior of the smoothness: worth so many slopes, around this value. Without it few rows may ask for any bend.
 SMOOTHNESS_WORTH, SMOOTHNESS_CENTRE = 1.0, 50.0
 #: The fit stops when a Newton step promises less than this per unit of weight.
-TOLERANCE, TOLERANCE_NEAR = 1e-10, 1e-7
+TOLERANCE, TOLERANCE_NEAR, TOLERANCE_SAMPLE = 1e-10, 1e-7, 1e-5
 #: Beyond this many scores (but not fewer rows) a strided sample of rows finds start and precisions.
 SAMPLE_VALUES, SAMPLE_ROWS = 1 << 17, 1500
 #: Most steps in which the precisions follow the evidence, without and with a sample before.
@@ -49,7 +49,7 @@ ROUNDS_NEAR = 3
 #: Numbers kept between passes (8 bytes each); beyond, they are made again in every pass.
 KEPT_VALUES = 1 << 24
 #: Scores per block of one pass.
-BLOCK_VALUES = 1 << 16
+BLOCK_VALUES = 1 << 17
 
 
 def stretches(knots: Floats, u: Floats) -> Ints:
@@ -205,9 +205,11 @@ class CurveLikelihood:
 
         bias = parameters[size:] if self.biases else np.zeros(k)
         if self.kernel is not None:
-            mass_w, by_row, high = np.empty((n, k)), np.zeros((n, n_stretches * 3)), np.zeros((n_stretches, 2))
+            mass_w, by_row, found = np.empty((n, k)), np.zeros((n, n_stretches * 3)), np.zeros((k, n_stretches * 5))
             given = places, s.reshape(n, k), codes, weights, np.stack(pieces), bias
-            loss = self.kernel(*given, mass_w, by_row, high)
+            loss = self.kernel(*given, mass_w, by_row, found)
+            cells = found.reshape(k, n_stretches, 5)
+            moments, classes = cells.sum(axis=0), cells[:, :, :3].reshape(k, -1)
         else:
             z = pieces[2][stretch]
             for coefficients in pieces[1::-1]:
@@ -222,22 +224,24 @@ class CurveLikelihood:
             mass_w *= (weights / mass)[:, None]
             by_row = sums_by((places + n_stretches * rows[:, None]).ravel(), n)
             cubes = mass_w.ravel() * s * s * s
-            high = np.stack([np.bincount(stretch, values, n_stretches) for values in (cubes, cubes * s)], axis=1)
+            high = [np.bincount(stretch, values, n_stretches) for values in (cubes, cubes * s)]
+            moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), *high])
+            if self.biases:
+                classes = sums_by((places + n_stretches * np.arange(k)).ravel(), k)
         mean_w = by_row @ flat  # E_q of the basis, one row each, times its weight
         here = [np.bincount(stretch[truth], weights * s[truth] ** m, n_stretches) for m in range(3)]
         gradient = mean_w.sum(axis=0) - np.stack(here, axis=1).ravel() @ flat
-        moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), high])
         hankel = moments[:, np.add.outer(np.arange(3), np.arange(3))]
         hessian = np.matmul(self.parts.transpose(0, 2, 1), np.matmul(hankel, self.parts)).sum(axis=0)
         hessian -= (mean_w / weights[:, None]).T @ mean_w
         if not self.biases:
             return CurveSums(loss, gradient, hessian)
-        by_class, q = mass_w.sum(axis=0), mass_w / weights[:, None]
-        cross = (sums_by((places + n_stretches * np.arange(k)).ravel(), k) @ flat).T - mean_w.T @ q
+        by_class, root = mass_w.sum(axis=0), mass_w / np.sqrt(weights)[:, None]
+        cross = (classes @ flat).T - (mean_w / np.sqrt(weights)[:, None]).T @ root
         return CurveSums(
             loss,
             np.concatenate([gradient, by_class - np.bincount(codes, weights, k)]),
-            np.block([[hessian, cross], [cross.T, np.diag(by_class) - mass_w.T @ q]]),
+            np.block([[hessian, cross], [cross.T, np.diag(by_class) - root.T @ root]]),
         )
 
 
@@ -319,13 +323,14 @@ def minimize(
     least: Floats,
     enough: float,
     rounds: int,
+    sums: CurveSums | None = None,
 ) -> tuple[Floats, Floats]:
     """Minimize penalized likelihood over θ ≥ least; for at most `rounds` steps the precisions follow the evidence.
 
     Projected Newton with an active set and backtracking: the problem is convex for fixed precisions, and those
-    are held from the moment they settle until the step promises less than `enough`.
+    are held from the moment they settle until the step promises less than `enough`; that last step is taken unseen.
     """
-    parameters, sums = start, likelihood(start)
+    parameters, sums = start, sums or likelihood(start)
     push = penalty.goal * penalty.pull
     for _ in range(100):
         matrix = penalty.matrix(precision)
@@ -338,8 +343,10 @@ def minimize(
         size = 1.0
         while True:
             trial = np.maximum(parameters + size * direction, least)
-            new = likelihood(trial)
             promise = float(gradient @ (trial - parameters))
+            if not rounds and size == 1.0 and -enough <= promise <= 0:
+                return trial, precision
+            new = likelihood(trial)
             if objective(trial, new) <= now + 1e-4 * promise + 1e-13 * abs(now) or size < 1e-8:
                 break
             size /= 2
@@ -377,7 +384,9 @@ def fit_increasing(
         scores = replace(scores, matrix=scores.values(), space="logit", view="raw")
     near = warm is not None and len(warm.knots) >= 3 and np.isfinite(warm_smoothness)
     beta = common_slope(scores, codes, weights, 1.0 if warm is None else float(warm.slopes.mean()))
-    knots = warm.knots if warm is not None and near else place_knots(scores, weights, beta)
+    stride = scores.n // max(SAMPLE_ROWS, SAMPLE_VALUES // n_classes)
+    some = slice(None, None, max(stride, 1))
+    knots = warm.knots if warm is not None and near else place_knots(scores.rows(some), weights[some], beta)
     if len(knots) < 3:
         return Increasing(np.array([-1.0, 0.0]), np.full(2, beta)), np.zeros(n_classes), np.inf
     n_slopes, n_biases = len(knots), n_classes if biases else 0
@@ -385,14 +394,13 @@ def fit_increasing(
     start = np.concatenate([np.full(n_slopes, beta), np.zeros(n_biases)])
     least = np.concatenate([np.full(n_slopes, LEAST_SLOPE * beta), np.full(n_biases, -np.inf)])
     stages = [CurveLikelihood(scores, codes, weights, knots, biases)]
-    stride = scores.n // max(SAMPLE_ROWS, SAMPLE_VALUES // n_classes)
     if stride > 1:
-        some = slice(None, None, stride)
         stages.insert(0, CurveLikelihood(scores.rows(some), codes[some], weights[some], knots, biases))
     bend = np.zeros((n_slopes - 1, size))
     bend[:, :n_slopes] = np.diff(np.eye(n_slopes), axis=0) / (beta * np.sqrt(np.diff(knots))[:, None])
     goal = 1.0 / prior_scale(scores)
-    pull = goal * straight_slope(stages[0](start).hessian, n_slopes)
+    first = stages[0](start)
+    pull = goal * straight_slope(first.hessian, n_slopes)
     penalty = Penalty([bend.T @ bend], [n_slopes - 1.0], [SMOOTHNESS_WORTH], [SMOOTHNESS_CENTRE], pull, goal)
     precision = np.array([SMOOTHNESS_CENTRE if smoothness is None else smoothness])
     if biases:
@@ -411,9 +419,9 @@ def fit_increasing(
         for number, stage in enumerate(stages):
             rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
             rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
-            parameters, precision = minimize(
-                stage, penalty, parameters, precision, least, tolerance * float(stage.weights.sum()), rounds
-            )
+            enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
+            given = penalty, parameters, precision, least, enough, rounds
+            parameters, precision = minimize(stage, *given, None if number or near else first)
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 
 

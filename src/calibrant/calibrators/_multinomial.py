@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Array, Floats, Ints
 from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks, row_chunks
@@ -33,8 +33,6 @@ MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 BLOCK_WORK = 5_100_000_000
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
 PROMISE = 1e-7
-
-
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
 LARGE_SCORE, MODEST_SCORE = 1e3, 30.0
 
@@ -76,11 +74,13 @@ class Penalized:
 
     def __post_init__(self) -> None:
         self.n, self.k = self.x.shape
+        self.codes, self.weights = np.ascontiguousarray(self.codes, np.int64), np.ascontiguousarray(self.weights, float)
         self.share = self.weights / self.weights.sum()
         self.chunks = row_chunks(self.n, 8 * self.k)
         self.q: Any = None
         self._at: Any = None
         self._single: Any = None
+        self._softmax = fast.kernel("softmax_pass", 15 * self.x.size)
         self.products = 0
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
@@ -97,7 +97,10 @@ class Penalized:
 
         def visit(rows: slice) -> tuple[float, Floats]:
             codes, share = self.codes[rows], self.share[rows]
-            loss, q = log_likelihood(self._logits(theta, rows), codes, share)
+            logits = self._logits(theta, rows)
+            if self._softmax is not None:
+                return self._softmax(logits, codes, share, found[rows]), self._collect(logits, rows)
+            loss, q = log_likelihood(logits, codes, share)
             found[rows] = q
             q *= share[:, None]
             q[np.arange(len(q)), codes] -= share
@@ -114,11 +117,16 @@ class Penalized:
         self.products = max(self.products, count)
         return -step
 
+    def singles(self) -> tuple[Array, Array]:
+        """Return q and q times the share of its row in single precision."""
+        if self._single is None or self._single[0] is not self.q:
+            chances = self.q.astype(np.float32)
+            self._single = self.q, chances, chances * self.share[:, None].astype(np.float32)
+        return self._single[1:]
+
     def _product(self, v: Floats) -> Floats:
         """Return H v; a direction needs few digits, so the rows are read in single precision."""
-        if self._single is None or self._single[0] is not self.q:
-            self._single = self.q, self.q.astype(np.float32), (self.q * self.share[:, None]).astype(np.float32)
-        _, chances, shares = self._single
+        chances, shares = self.singles()
         narrow = v.astype(np.float32)
 
         def visit(rows: slice) -> Floats:
@@ -182,10 +190,10 @@ class Affine(Penalized):
             inverse = self._blocks[1]
             return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
 
+        chances, shares = self.singles()
+
         def visit(rows: slice) -> Floats:
-            q = self.q[rows].astype(np.float32)
-            curve = q * (1 - q) * self.share[rows, None].astype(np.float32)
-            return np.asarray(curve.T @ (self.narrow[rows] * self.narrow[rows]))
+            return np.asarray(((1 - chances[rows]) * shares[rows]).T @ (self.narrow[rows] * self.narrow[rows]))
 
         diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
         return lambda r: r / diagonal
@@ -220,8 +228,7 @@ class Diagonal(Penalized):
         kernel, k = self._kernel, self.k
         if kernel is None:
             return super()._likelihood(theta)
-        kinds = (self.x, np.float64), (self.codes, np.int64), (self.share, np.float64)
-        given = [np.ascontiguousarray(array, kind) for array, kind in kinds]
+        given = np.ascontiguousarray(self.x, np.float64), self.codes, self.share
         self.q = np.empty((self.n, k))
 
         def visit(rows: slice) -> tuple[float, Floats, Floats]:

@@ -88,8 +88,9 @@ def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float
     np.exp(e, out=e)
     mass, square, moments = total(e), d * d, np.empty((ORDER, len(z)))
     for i in range(0, ORDER, 2):
+        if i:
+            e *= square
         moments[i], moments[i + 1] = product(e, d), product(e, square)
-        e *= square
     if smooth:
         target = (1 - smooth) * target + smooth * total(d) / z.shape[1]
     slopes = cumulants(moments / mass)
@@ -198,7 +199,7 @@ def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     def visit(rows: slice) -> tuple[float, bool]:
         z = scores.matrix[rows] if scores.space == "logit" else scores.block(rows)  # comparing needs no float64
         peak = row_max(z)
-        return float((peak + row_max(-z)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
+        return float((peak - row_max(z, np.minimum)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
 
     parts = each_block(visit, scores)
     return max(width for width, _ in parts), all(right for _, right in parts)

@@ -329,12 +329,8 @@ def _matmul(sql: _Writer, step: Step, x: Block) -> Block:
 
 def _search(sql: _Writer, step: Step, x: Block) -> Block:
     knots, side = step.arrays[0], step.options["side"]
-    names = x if all(_is_name(value) for value in x) else sql.add("score", x)
+    names = x if all(isinstance(value, str) and value.isidentifier() for value in x) else sql.add("score", x)
     return [_Place(sql.text(name), knots if knots.ndim == 1 else knots[i], side) for i, name in enumerate(names)]
-
-
-def _is_name(value: Value) -> bool:
-    return isinstance(value, str) and value.isidentifier()
 
 
 def _lookup(sql: _Writer, step: Step, place: Block) -> Block:

@@ -30,7 +30,7 @@ class WideStates(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     def add_wide(self, name: str, value: Tensor, *, persistent: bool = True) -> None:
         """Add a state."""
-        self._wide[name] = _off_mps(value)
+        self._wide[name] = value.cpu() if value.device.type == "mps" and value.dtype == torch.float64 else value
         if persistent:
             self._wide_saved.append(name)
 
@@ -81,10 +81,6 @@ def follow(value: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
     if where == value.device:
         return value
     return torch.zeros_like(value, device=where) if value.device.type == "meta" else value.to(where)
-
-
-def _off_mps(value: Tensor) -> Tensor:
-    return value.cpu() if value.device.type == "mps" and value.dtype == torch.float64 else value
 
 
 class CalibratorModule(WideStates):

@@ -243,18 +243,19 @@ def _exact_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
 
 def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
     """The same with the Hessian of W taken as Σ(diag q − qqᵀ) ⊗ weighted second moments of x."""
+    chances, shares = problem.singles()
 
     def visit(rows: slice) -> Floats:
-        q, x, share = problem.q[rows], problem.x[rows], problem.share[rows]
-        doubt = share * (1 - np.einsum("ij,ij->i", q, q))
-        weighted = q * np.sqrt(share)[:, None]
-        scaled, spread = weighted * x, x * np.sqrt(np.maximum(doubt, 0.0))[:, None]
-        bend = [m.T @ m for m in (weighted, scaled, spread)]  # symmetric products: half the work
-        bend[0] = np.diag(share @ q) - bend[0]
-        bend[1] = np.diag(np.einsum("ij,ij->j", q * x, x * share[:, None])) - bend[1]
-        return np.stack([*bend, np.full_like(bend[0], doubt.sum())])
+        q, mass, x = chances[rows], shares[rows], problem.narrow[rows, :-1]
+        root = np.sqrt(problem.share[rows]).astype(np.float32)
+        doubt = np.maximum(1 - np.einsum("ij,ij->i", q, q), 0.0)
+        weighted = q * root[:, None]
+        bend = [m.T @ m for m in (weighted, weighted * x, x * (root * np.sqrt(doubt))[:, None])]  # half the work
+        bend[0] = np.diag(mass.sum(axis=0)) - bend[0]
+        bend[1] = np.diag(np.einsum("ij,ij->j", mass * x, x)) - bend[1]
+        return np.stack([*bend, np.full_like(bend[0], problem.share[rows] @ doubt)])
 
-    bias, scales, moments, doubt = np.sum(list(map_chunks(visit, problem.chunks)), axis=0)
+    bias, scales, moments, doubt = np.sum(list(map_chunks(visit, problem.chunks)), axis=0, dtype=np.float64)
     moments /= max(float(doubt[0, 0]), 1e-300)
     eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
     product = np.outer(eigen[0], eigen[2])

@@ -118,17 +118,13 @@ def _because(number: int, asked: Path, said: str | None = None) -> FileError:
 
 def _told(error: Exception, asked: Path, temporary: Path) -> FileError | None:
     """Return what to say of an error while writing; None if it is not about the file that is written."""
-    if disk_is_full(error) or _no_space(temporary.parent):
+    # libraries do not always pass the number of an error on
+    if disk_is_full(error) or (hasattr(os, "statvfs") and os.statvfs(temporary.parent).f_bavail == 0):
         return FileError(f"{asked} cannot be written: the disk is full", hint="free some space, or choose another disk")
     names = (getattr(error, "filename", None), getattr(error, "filename2", None))
     if isinstance(error, OSError) and str(temporary) in map(str, names):
         return _because(error.errno or 0, asked, error.strerror)
     return None
-
-
-def _no_space(folder: Path) -> bool:
-    """Whether the disk of a folder has nothing left: libraries do not always pass the number of an error on."""
-    return hasattr(os, "statvfs") and os.statvfs(folder).f_bavail == 0
 
 
 def _is_stream(path: Path) -> bool:

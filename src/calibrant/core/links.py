@@ -10,13 +10,13 @@ from calibrant._typing import Array, Floats
 FEW_COLUMNS = 16
 
 
-def row_max(z: Array) -> Array:
-    """Return the largest value of each row; a few columns are compared one after the other, which is faster."""
+def row_max(z: Array, larger: np.ufunc = np.maximum) -> Array:
+    """Return the largest value (or the smallest) of each row; a few columns are faster one after the other."""
     if z.ndim != 2 or not 1 < z.shape[1] <= FEW_COLUMNS:
-        return np.asarray(z.max(axis=-1))
+        return np.asarray(larger.reduce(z, axis=-1))
     peak = z[:, 0].copy()
     for k in range(1, z.shape[1]):
-        np.maximum(peak, z[:, k], out=peak)
+        larger(peak, z[:, k], out=peak)
     return peak
 
 

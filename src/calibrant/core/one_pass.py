@@ -41,7 +41,8 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
     def look(rows: slice) -> Found:
         return visit(matrix[rows], codes[rows]) if _in_range(codes[rows], k) else (False, 0.0, np.zeros(()))
 
-    found = list(map_chunks(look, pieces(n, row_bytes, _TASK)))
+    alone = kernel is None and kind == "column"  # np.bincount, most of the work, lets no other thread run
+    found = list(map_chunks(look, pieces(n, row_bytes, _TASK), 1 if alone else None))
     if not all(clean for clean, _, _ in found):
         return None
     total = sum((sums for _, _, sums in found[1:]), found[0][2])
@@ -101,12 +102,12 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float]
         return high <= 1 + tolerance, high, out
 
     def plain(score: Array, codes: Ints) -> Found:
-        out, highest = np.zeros((2, size)), 0.0
-        for rows in pieces(len(score), 16, _PIECE):
+        out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)  # new memory is slow to get
+        for rows in pieces(len(score), 8, _PIECE):
             low, high = float(score[rows].min()), float(score[rows].max())
             if not (low >= 0 and high <= 1 + tolerance):  # nan fails too
                 return False, high, out
-            out += count_width(score[rows] if high <= 1 else np.minimum(score[rows], 1), codes[rows], None, m)
+            out += count_width(score[rows] if high <= 1 else np.minimum(score[rows], 1), codes[rows], None, m, room)
             highest = max(highest, high)
         return True, highest, out
 

@@ -97,7 +97,8 @@ def bad_row(matrix: Array, tolerance: float, space: Space, *, normalized: bool, 
         else:
             bad = ~((block >= -tolerance) & (block <= 1 + tolerance))
             if bad.any() and error is None:
-                return _outside(np.asarray(matrix, dtype=np.float64), _all_outside(matrix, tolerance), caller)
+                outside = ~((matrix >= -tolerance) & (matrix <= 1 + tolerance))
+                return _outside(np.asarray(matrix, dtype=np.float64), outside, caller)
             bad = ~(np.abs(sums - 1) <= tolerance)[:, None]
             rule = f"have rows that sum to 1 within {tolerance:g}"
             hint = "decimals rounded in a file: {normalize=True}; several models in it: name one with {proba}"
@@ -110,10 +111,6 @@ def bad_row(matrix: Array, tolerance: float, space: Space, *, normalized: bool, 
     if error is None:
         raise ValueError("no row of this matrix fails the check")
     return InputError(argument="y_proba", caller=caller, **error, **bad_rows(np.concatenate(wrong)))
-
-
-def _all_outside(matrix: Array, tolerance: float) -> Bools:
-    return np.asarray(~((matrix >= -tolerance) & (matrix <= 1 + tolerance)))
 
 
 def not_whole(labels: Floats, bad: Bools, caller: str) -> InputError:

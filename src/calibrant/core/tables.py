@@ -308,10 +308,10 @@ def lanes_of(m: int) -> int:
     return _LANES if m <= _FEW_BINS else 1
 
 
-def count_width(score: Array, outcome: Array, weight: Floats | None, m: int) -> Floats:
+def count_width(score: Array, outcome: Array, weight: Floats | None, m: int, room: Floats | None = None) -> Floats:
     """Return counts and score sums of one chunk by lane, equal-width bin and outcome 0 or 1, shape (2, lanes·2m)."""
     lanes, cells = lanes_of(m), 2 * (m + 1)
-    index = np.subtract(score, SLACK, dtype=np.float64)
+    index = np.subtract(score, SLACK, out=None if room is None else room[: len(score)], dtype=np.float64)
     index *= m
     np.ceil(index, out=index)
     index += index  # twice one more than the bin, and 0 for the first scores of the first

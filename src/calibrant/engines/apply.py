@@ -178,7 +178,8 @@ def _apply_batches(
     if final and table.implementation.is_duckdb():
         return _arrow_batches(table.to_native(), names, final, columns, make)
     eager = table.collect() if hasattr(table, "collect") else table
-    made = make({name: _chunkless(eager[name].to_native()) for name in outputs})
+    columns = {name: eager[name].to_native() for name in outputs}
+    made = make({name: c.combine_chunks() if hasattr(c, "combine_chunks") else c for name, c in columns.items()})
     series = {outputs[name]: _series(outputs[name], value, eager.implementation) for name, value in made.items()}
     return eager.select(*(series[outputs[n]] if n in made else nw.col(n) for n in names)).to_native()
 
@@ -192,10 +193,6 @@ def _series(name: str, value: Floats, backend: Any) -> Any:
     if value.ndim == 1 and not np.isnan(value).any():
         return nw.new_series(name, value, backend=backend)
     return nw.new_series(name, plain, None if value.ndim == 2 else nw.Float64, backend=backend)
-
-
-def _chunkless(column: Any) -> Any:
-    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def _polars_batches(native: Any, names: list[str], outputs: dict[str, str], columns: Columns, make: Make) -> Any:

@@ -58,16 +58,11 @@ def _bin_noise(pairs: Pairs, n_bins: int, *, calibrated: bool) -> tuple[Bins, Fl
     w = np.where(bins.w > 0, bins.w, 1.0)
     if calibrated:
         score = pairs.score.astype(np.float64)
-        spread = width_bins(
-            Pairs(pairs.score, np.zeros(len(score), bool), _times(pairs.weight, score * (1 - score))), n_bins
-        )
+        variance = score * (1 - score) * (1.0 if pairs.weight is None else pairs.weight)
+        spread = width_bins(Pairs(pairs.score, np.zeros(len(score), bool), variance), n_bins)
         return bins, np.sqrt(spread.w / w**2)
     frequency = bins.wt / w
     return bins, np.sqrt(frequency * (1 - frequency) / w)
-
-
-def _times(weight: Floats | None, values: Floats) -> Floats:
-    return values if weight is None else weight * values
 
 
 def ece_bias(

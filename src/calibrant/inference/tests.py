@@ -354,10 +354,6 @@ def _hosmer_lemeshow(setup: _Setup, n_groups: int) -> TestResult:
     return _residual_test(setup, view, statistic, "hosmer-lemeshow", signed=False)
 
 
-def _ten_groups(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
-    return _hosmer_lemeshow(setup, 10)
-
-
 def _skce(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
     setup.no_view("skce")
     if setup.clusters is not None:
@@ -370,7 +366,7 @@ def _skce(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
 _METHODS: dict[str, Callable[[_Setup, str], TestResult]] = {
     "ks": _ks,
     "skce": _skce,
-    "hosmer-lemeshow": _ten_groups,
+    "hosmer-lemeshow": lambda setup, _: _hosmer_lemeshow(setup, 10),
     "spiegelhalter": _spiegelhalter,
     "joint": _joint,
     "resampling": _resampling,

@@ -307,7 +307,8 @@ class _Resolver(Forms):
             ordered, classes = _class_order(hits, pattern)
             names += [name for name in ordered if name not in names]
         if len(patterns) > 1:
-            stem = next((p for p, _ in (*known.WIDE.standard, *known.WIDE.synonyms) if _all_match(names, p)), None)
+            shapes = (pattern for pattern, _ in (*known.WIDE.standard, *known.WIDE.synonyms))
+            stem = next((p for p in shapes if all(fnmatch.fnmatchcase(name, p) for name in names)), None)
             classes = tuple(names) if stem is None else _class_order(names, stem, ordered=True)[1]
         elif len(names) == 1:
             classes = None
@@ -344,10 +345,6 @@ def _distinct(found: list[Any]) -> list[Any]:
         if not any(set(one[0]) <= set(other[0]) and len(other[0]) > 1 for other in kept):
             kept.append(one)
     return kept
-
-
-def _all_match(names: Sequence[str], pattern: str) -> bool:
-    return all(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
 def _class_order(

@@ -33,7 +33,8 @@ class Download:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows([_guarded(value) for value in row] for row in self.rows)
+        odd = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would read such a name as a formula
+        writer.writerows([f"'{v}" if isinstance(v, str) and v.startswith(odd) else v for v in row] for row in self.rows)
         return f"data:text/csv;charset=utf-8;base64,{_encoded(text.getvalue())}"
 
     @property
@@ -49,11 +50,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}") if math.isfinite(value) else None
     return value if value is None or isinstance(value, int | str | bool) else str(value)
-
-
-def _guarded(value: Any) -> Any:
-    """Keep a spreadsheet from reading a name as a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
 def _encoded(text: str) -> str:

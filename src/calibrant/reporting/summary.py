@@ -155,7 +155,8 @@ def summarize(
         date=summary["date"],
     )
     if page["classes"] is not None:
-        summary["class_gaps"] = [_gap_record(row) for row in page["classes"]["all_rows"]]
+        kept = ("index", "name", "n", "rate", "gaps", "low", "high", "verdict")
+        summary["class_gaps"] = [{key: row[key] for key in kept} for row in page["classes"]["all_rows"]]
     if page["decisions"] is not None:
         table = page["decisions"]["download"]
         summary["decisions"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
@@ -213,11 +214,6 @@ def _data_line(evidence: Any, source: str | None) -> str:
     what = f"{count(evidence.n_classes)} classes" if evidence.n_classes else "top-label pairs"
     weights = "weighted" if evidence.weighted else "unweighted"
     return f"{source + ': ' if source else ''}{count(evidence.n)} rows, {what}, {weights}"
-
-
-def _gap_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the gap of one class as plain values."""
-    return {key: row[key] for key in ("index", "name", "n", "rate", "gaps", "low", "high", "verdict")}
 
 
 def metric_rows(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -212,7 +212,7 @@ class CellEvidence:
         for view, members in by_view.items():
             tables = view.occupied(self.tables(view))
             if view.mirrored(self.n_classes):
-                out |= replicate_tables(members, tables[1:], n_resamples, rng, _with_mirror)
+                out |= replicate_tables(members, tables[1:], n_resamples, rng, lambda one: [mirror(one[0]), *one])
             else:
                 out |= replicate_tables(members, tables, n_resamples, rng)
         return out
@@ -232,8 +232,3 @@ class CellEvidence:
     def take(self, rows: Any) -> CellEvidence:
         """Refuse: rows are not kept."""
         raise needs_rows(f"a part of the rows ({type(rows).__name__})")
-
-
-def _with_mirror(tables: list[Table]) -> list[Table]:
-    """Add the table of class 0 to that of class 1."""
-    return [mirror(tables[0]), *tables]

@@ -394,12 +394,10 @@ def _as_arrays(rows: Predictions, q: Floats) -> dict[str, Array]:
     if rows.classes is not None:
         arrays["classes"] = np.asarray(rows.classes)
     named = {name: np.asarray(value) for name, value in (arrays | dict(rows.columns)).items()}
-    plain = {name: value.astype(str) if _is_text(value) else value for name, value in named.items()}
+    objects = {name: value.tolist() for name, value in named.items() if value.dtype.kind == "O"}
+    text = {name for name, values in objects.items() if all(isinstance(value, str) for value in values)}
+    plain = {name: value.astype(str) if name in text else value for name, value in named.items()}
     return {name: value for name, value in plain.items() if value.dtype.kind != "O"}
-
-
-def _is_text(array: Array) -> bool:
-    return array.dtype.kind == "O" and all(isinstance(value, str) for value in array.tolist())
 
 
 def _as_table(rows: Predictions, q: Floats) -> Any:
@@ -415,14 +413,10 @@ def _as_table(rows: Predictions, q: Floats) -> Any:
 def _new_moments(fitted: Any, rows: Predictions, path: Path) -> dict[str, Array]:
     """Return the arrays of means and variances (or standard deviations) that replace the old ones."""
     if rows.kind != "regression":
-        raise _no_moments(str(path))
+        raise input_error("data", "apply", "hold means and variances", f"none in {path}", "store mean and variance")
     mean, spread = rows.source
     new_mean, variance = fitted.predict(rows.scores, rows.variance)
     return {mean: new_mean, spread: np.sqrt(variance) if rows.std else variance}
-
-
-def _no_moments(path: str) -> InputError:
-    return input_error("data", "apply", "hold means and variances", f"none in {path}", "store mean and variance")
 
 
 def _other_kind(path: str | Path, out: str | Path) -> FileError:
