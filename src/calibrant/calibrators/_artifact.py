@@ -195,13 +195,7 @@ def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:
 
 
 def load(path: str | Path) -> Any:
-    """Load a calibrator written by `save`; predictions equal the saved one's to the last bit.
-
-    Parameters
-    ----------
-    path : str or Path
-        A JSON file. A changed file, a newer schema or a foreign file raises `FileError`.
-    """
+    """Load a calibrator written by `save`, for `calibrant.load`."""
     payload = read(path)
     try:
         found = rebuild(payload)

@@ -116,17 +116,10 @@ def compare(
 ) -> Comparison:
     """Compare two forecasts of the same rows: before and after a recalibration, or model against model.
 
-    Proper scores, accuracy and calibration errors get a paired interval and a p-value read off it, so that the two
-    never contradict: the skewness-corrected interval of the mean difference, Tango's interval with McNemar's exact
-    test, and an interval recovered from those of the two errors (`calibrant.inference.changes`). If the map from
-    `before` to `after` is one-to-one (``injective=True``, as calibrators declare), the drop of a proper score equals
-    the drop of its calibration error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et
-    al. 2020, eq. 7–8).
-
-    Parameters
-    ----------
-    y_true, before, after, metrics, injective, space, level, groups, sample_weight, classes, normalize, n_bins, measures
-        As in `calibrant.compare`.
+    Arguments are those of `calibrant.compare`, which takes arrays and files. If the map from `before` to `after` is
+    one-to-one (``injective=True``, as calibrators declare), the drop of a proper score equals the drop of its
+    calibration error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et al. 2020,
+    eq. 7–8).
 
     Returns
     -------

@@ -245,16 +245,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure calibration, say how sure that is, and put it into words.
 
-    Beside every calibration error stands what a perfectly calibrated model would score at this n (labels
-    resampled from the forecasts), a p-value, an interval whose coverage has been verified by simulation (or
-    None), and what the number estimates.
-
-    Parameters
-    ----------
-    y_true, y_proba, metrics, sample_weight, classes, space, normalize, pairs, n_bins, level, n_resamples, groups
-        As in `calibrant.evaluate`.
-    tolerance, rng, weight_kind, measures
-        As in `calibrant.evaluate`; `measures` is the name of `metrics` in version 0.1.
+    Arguments are those of `calibrant.evaluate`, which takes arrays and files; `measures` is the name of `metrics` in
+    version 0.1.
 
     Returns
     -------

@@ -202,7 +202,5 @@ def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
     curves = {}
     for title, key in panels.items():
         panel: dict[str, list[float]] = {"n": [float(row["n"]) for row in rows if row["measure"] == names[0]]}
-        for name in names:
-            panel[name] = [row[key] for row in rows if row["measure"] == name]
-        curves[title] = panel
+        curves[title] = panel | {name: [row[key] for row in rows if row["measure"] == name] for name in names}
     return curves

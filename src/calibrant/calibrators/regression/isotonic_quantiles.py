@@ -84,19 +84,7 @@ class IsotonicQuantiles(RegressionCalibrator):
         return mean + np.sqrt(variance) * law.mean[0], variance * law.variance[0]
 
     def predict_distribution(self, mean: ArrayLike, variance: ArrayLike, *, levels: int | ArrayLike = 99) -> Quantiles:
-        """Return the recalibrated distribution of each row as a table of quantiles.
-
-        Parameters
-        ----------
-        mean, variance : array of shape (n,)
-            New predictions of the same model.
-        levels : int or increasing levels in (0, 1), default 99
-            A whole number m means j/(m + 1).
-
-        Returns
-        -------
-        Quantiles
-        """
+        """Return the recalibrated distribution of each row as a table of quantiles: arguments as in the base class."""
         center, spread = self._check(mean, variance, "predict_distribution")
         wanted = check_levels(levels, "IsotonicQuantiles.predict_distribution")
         z = Quantiles(self.levels_, self.values_[None, :]).quantile(wanted)
