@@ -255,7 +255,7 @@ def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floa
         bend[1] = np.diag(np.einsum("ij,ij->j", mass * x, x)) - bend[1]
         return np.stack([*bend, np.full_like(bend[0], problem.share[rows] @ doubt)])
 
-    bias, scales, moments, doubt = np.sum(list(map_chunks(visit, problem.chunks)), axis=0, dtype=np.float64)
+    bias, scales, moments, doubt = np.asarray(list(map_chunks(visit, problem.chunks)), np.float64).sum(axis=0)
     moments /= max(float(doubt[0, 0]), 1e-300)
     eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
     product = np.outer(eigen[0], eigen[2])

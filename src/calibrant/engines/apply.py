@@ -178,8 +178,8 @@ def _apply_batches(
     if final and table.implementation.is_duckdb():
         return _arrow_batches(table.to_native(), names, final, columns, make)
     eager = table.collect() if hasattr(table, "collect") else table
-    columns = {name: eager[name].to_native() for name in outputs}
-    made = make({name: c.combine_chunks() if hasattr(c, "combine_chunks") else c for name, c in columns.items()})
+    natives = {name: eager[name].to_native() for name in outputs}
+    made = make({name: c.combine_chunks() if hasattr(c, "combine_chunks") else c for name, c in natives.items()})
     series = {outputs[name]: _series(outputs[name], value, eager.implementation) for name, value in made.items()}
     return eager.select(*(series[outputs[n]] if n in made else nw.col(n) for n in names)).to_native()
 

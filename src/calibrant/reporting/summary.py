@@ -155,8 +155,8 @@ def summarize(
         date=summary["date"],
     )
     if page["classes"] is not None:
-        kept = ("index", "name", "n", "rate", "gaps", "low", "high", "verdict")
-        summary["class_gaps"] = [{key: row[key] for key in kept} for row in page["classes"]["all_rows"]]
+        keys = ("index", "name", "n", "rate", "gaps", "low", "high", "verdict")
+        summary["class_gaps"] = [{key: row[key] for key in keys} for row in page["classes"]["all_rows"]]
     if page["decisions"] is not None:
         table = page["decisions"]["download"]
         summary["decisions"] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
