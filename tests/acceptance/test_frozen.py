@@ -53,6 +53,7 @@ CHANGED: dict[str, str] = {
     "explain/taxonomy.json.bounds": "the kernel calibration error KCE stands in the taxonomy",
     f"{{evaluate,report,compare}}/*.{MEANS[:-1]},entropy,confidence}}.{{low,high}}": "the far end of a skewed mean reaches further",
     "monitor/k2*.json.{log_evalue,history.*.log_evalue}": "two classes: bets on the probability of class 1",
+    "monitor/*.json.window.changes.*.{low,high,method,pvalue}": "changes of windows from the intervals of both sides",
     "report/k2.json.{views.*,pickers.*,size.resolvable}": "two classes: the probability of class 1 comes first",
     "check/k2.json.checks.*.value": "two classes: a limit on an error judges class 1",
     "check/k5-by.{exit,json.passed,json.checks.*.passed}": "a p-value below 0.0001 is found: a hundred draws cannot show one",
