@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import calibrant
 from calibrant.core.moments import wilson
@@ -22,6 +23,7 @@ from calibrant.reporting.content import _note
 from calibrant.reporting.decisions import auc, decisions, thousand
 from calibrant.reporting.diagram import Layer, finding
 from calibrant.reporting.downloads import Download
+from calibrant.reporting.figures import consistency
 from calibrant.reporting.funnel import funnel
 from calibrant.reporting.gaps import class_sums
 from calibrant.reporting.labels import Board, Box
@@ -432,7 +434,19 @@ def test_a_tick_does_not_stand_beside_risks_that_are_off() -> None:
     risk = np.repeat([0.004, 0.012, 0.03, 0.06, 0.3], [30_000, 15_000, 10_000, 5_000, 60])
     y = np.concatenate([np.arange(n) < round(p * n) for p, n in ((0.004, 30_000), (0.012, 15_000))])
     y = np.concatenate([y, np.arange(10_000) < 300, np.arange(5_000) < 300, np.zeros(60, bool)]).astype(int)
-    box = calibrant.report(y, risk, compare_methods=False, n_resamples=200, rng=0).summary["page"]["states"][-1]
+    page = calibrant.report(y, risk, compare_methods=False, n_resamples=200, rng=0).summary["page"]
+    box = page["states"][-1]
+    assert (page["headline"], page["todo"]["words"]) == ("Right on average, wrong inside", "Use it with care")
     verdict = calibrant.evaluate(y, risk, n_resamples=200, rng=0).verdict
     assert verdict.status == "calibrated within tolerance"
     assert (box["glyph"], box["words"]) == ("◐", "Right on average")
+
+
+@pytest.mark.parametrize("n", [30, 100, 101, 2000])
+def test_a_dot_of_a_calibrated_model_is_rarely_called_far(n: int) -> None:
+    hits = np.arange(n + 1)
+    for rows_due in np.geomspace(0.01, n / 2, 80):
+        rate = rows_due / n
+        ends = consistency(float(n), rows_due, rows_due * (1 - rate))
+        far = [Group(0.0, 1.0, n, rate, k / n, 0.0, 1.0, *ends).far for k in hits]
+        assert binom.pmf(hits, n, rate)[far].sum() <= 1 / 150, rows_due

@@ -14,6 +14,7 @@ from typing import Any
 
 from calibrant.core.atomic import explained, sweep, temporary_name
 from calibrant.core.options import check_path
+from calibrant.core.weights import observations
 from calibrant.errors import FileError, input_error
 from calibrant.summary.summary import Summary
 
@@ -185,7 +186,7 @@ class Store:
             twin = self.twin(name, summary, replace_day=replace_day)
             if twin is not None and twin.facts["restart"] >= facts["restart"]:  # else it starts anew with rows it has
                 return twin
-            head = {"schema": SCHEMA, "name": name, "n": round(summary.total), "facts": facts, "date": date}
+            head = {"schema": SCHEMA, "name": name, "n": observations(summary), "facts": facts, "date": date}
             text = json.dumps(head, ensure_ascii=True).encode()
             data = f"{zlib.crc32(text):08x} ".encode() + text + b"\n" + summary.to_bytes()
             number = int(files[-1].stem) + 1 if files else 1

@@ -17,6 +17,7 @@ from calibrant.core.options import check_count, check_rng, check_share, listed
 from calibrant.core.results import Difference, Interval, Record
 from calibrant.core.tables import COARSE, PARTS, Table
 from calibrant.core.text import pvalue_phrase, significant
+from calibrant.core.weights import observations
 from calibrant.inference.changes import inverted
 from calibrant.inference.intervals import offered_interval
 from calibrant.summary.summary import Summary
@@ -100,7 +101,7 @@ def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Sum
     metric, recipe = lookup(name, "compare_windows"), kept_scores()[name]
     (before, e1, f1), (after, e2, f2) = (_mean_error(recipe, *side) for side in zip(sides, days, strict=True))
     change, spread = before - after, math.hypot(e1, e2)
-    few = min(one.total for one in sides) < _FEWEST_ROWS or _few(days)
+    few = min(map(observations, sides)) < _FEWEST_ROWS or _few(days)
     if few or not math.isfinite(change + spread) or (days[0] and spread == 0):
         return Difference(name, before, after, change)
     freedom = spread**4 / (e1**4 / f1 + e2**4 / f2) if spread else 1.0  # Welch's
@@ -114,7 +115,7 @@ def _difference(name: str, sides: Sequence[Summary], days: Sequence[Sequence[Sum
         below = max(math.hypot(before - one.low, two.high - after), half)  # Zou & Donner (2008) eq. (3)
         return change - below, change + max(math.hypot(one.high - before, after - two.low), half)
 
-    interval = Interval(change, *ends(level), level, "mover", sum(one.n for one in sides))
+    interval = Interval(change, *ends(level), level, "mover", sum(map(observations, sides)))
     if not math.isfinite(interval.low + interval.high):
         return Difference(name, before, after, change)
     return Difference(name, before, after, change, interval, inverted(ends, 25))

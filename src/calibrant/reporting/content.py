@@ -109,10 +109,13 @@ def class_page(
         todo = (todo[0], f"Move your thresholds: {decided['price']['lines'][-1]}")
     drawn = _diagram(layers, language, states)
     boxes, watch = state_boxes(states, language, level, name), drawn["notes"][-1].get("watch") or ""
-    if watch and boxes[-1]["glyph"] == "✓":  # right on average, but single dots lie outside the band
+    headline = words.headline(first, second, language)
+    if watch and states[-1].evaluation.verdict.status == "calibrated within tolerance":  # but not in every place
         boxes[-1] |= {"glyph": GLYPHS["right on average"], "words": "Right on average"}
+        if after is None:
+            headline, todo = "Right on average, wrong inside", ("Use it with care", todo[1])
     page: dict[str, Any] = {
-        "headline": words.headline(first, second, language),
+        "headline": headline,
         "lead": words.lead(first, second, language, name, _changed(before, after)),
         "kick": _kick(before, date),
         "states": boxes,

@@ -49,8 +49,9 @@ class Group:
 
     @property
     def far(self) -> bool:
-        """Whether the group lies twice as far off as the band reaches: below 1 in 250, also for a rare event."""
-        return abs(self.gap) > 2 * abs(self.score - (self.band_low if self.gap > 0 else self.band_high)) + 1e-9
+        """Whether the group lies twice as far off as the band reaches: 1 in 150 of a calibrated model at most."""
+        reach = abs(self.score - (self.band_low if self.gap > 0 else self.band_high))
+        return abs(self.gap) > 2 * max(reach, 1.5 / self.n) + 1e-9
 
 
 def group_edges(tables: Sequence[Table], *, risk: bool) -> Floats:
