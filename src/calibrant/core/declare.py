@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
 
@@ -39,7 +39,7 @@ CHECKED: dict[MetricTask, tuple[str, ...]] = {
     "regression": ("y_true", "mean", "variance", "sample_weight"),
 }
 _DIRECTIONS = {True: "smaller is better", False: "larger is better", None: "neither direction is better"}
-_Function = TypeVar("_Function", bound=Callable[..., float])
+_P = ParamSpec("_P")
 
 
 class Recipe:
@@ -160,12 +160,12 @@ class Metric:
     estimates: str
     #: "lower", "upper" or "exact": on which side of what it estimates the population value lies.
     bound: str | None
-    #: How it is computed: a fixed recipe, or a function from its parameters to one.
-    recipe: Callable[..., Recipe] | Recipe
     weakness: str
     paper: str
     cost: str
     state: str
+    #: How it is computed: a fixed recipe, or a function from its parameters to one; `defines` sets it.
+    recipe: Callable[..., Recipe] | Recipe = field(default_factory=Recipe)
     #: What it shows, in the words of a reader who knows no symbol: a row of the table. The title if left out.
     plain: str = ""
     task: MetricTask = "classes"
@@ -222,7 +222,10 @@ class Metric:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return the parameters of the recipe by name."""
-        return {} if isinstance(self.recipe, Recipe) else dict(_signature(self.recipe).parameters)
+        if isinstance(self.recipe, Recipe):
+            return {}
+        named = _signature(self.recipe).parameters
+        return {name: parameter for name, parameter in named.items() if name not in CHECKED[self.task]}
 
     def build(self, *, caller: str | None = None, **params: Any) -> Recipe:
         """Return the recipe for these parameters; a wrong one is refused in the name of the function that was called.
@@ -242,10 +245,14 @@ class Metric:
                 raise input_error(
                     key, caller, f"be a parameter of this metric ({allowed})", f"{key}={given!r}", "drop it"
                 )
-        if isinstance(self.recipe, Recipe):
-            return self.recipe
+        return self.recipe if isinstance(self.recipe, Recipe) else self._named(self.recipe, caller, params)
+
+    def _named(
+        self, make: Callable[..., Recipe], caller: str, options: Mapping[str, Any], columns: tuple[Any, ...] = ()
+    ) -> Recipe:
+        """Return a recipe; what it refuses it refuses in the name of the caller."""
         try:
-            return self.recipe(**params)
+            return make(*columns, **options)
         except InputError as error:
             if error.argument is None:
                 raise
@@ -260,18 +267,37 @@ class Metric:
         if len(columns) > most:
             names = ", ".join(CHECKED[self.task][:most])
             raise input_error("forecast", caller, f"be {names}", f"{len(columns)} columns", "pass weights by name")
+        return self._value(recipe, columns, checked, caller)
+
+    def _value(self, recipe: Recipe, columns: tuple[Any, ...], checked: dict[str, Any], caller: str) -> float:
         if recipe.wanted_bins is not None:
             checked["wanted"] = recipe.wanted_bins
         return recipe.once(_CHECKS[self.task](*columns, caller=caller, **checked))
 
-    def documents(self, function: _Function) -> _Function:
-        """Complete the docstring of the public function with what is declared or shared (a decorator).
+    def defines(self, function: Callable[_P, Recipe]) -> Callable[_P, float]:
+        """Declare the metric by a function of columns and parameters that returns its recipe (a decorator).
 
-        Signature, name and body stay those of the function.
+        What comes back has the same signature and returns the value; its docstring is completed with what is declared
+        or shared.
         """
+        task, name = self.task, function.__name__
+        make: Callable[..., Recipe] = function
+
+        @functools.wraps(function)
+        def value(*args: _P.args, **options: _P.kwargs) -> float:
+            recipe = self._named(function, name, options, args)
+            return self._value(recipe, args, {key: options[key] for key in CHECKED[task] if key in options}, name)
+
         notes = f"Cost {self.cost}; state: {self.state}."
-        function.__doc__ = complete(function, task=self.task, about=self.about, notes=notes, paper=self.paper)
-        return function
+        value.__doc__ = complete(function, task=task, about=self.about, notes=notes, paper=self.paper)
+        value.__annotations__ = function.__annotations__ | {"return": "float"}
+        value.__signature__ = _signature(function).replace(return_annotation="float")  # type: ignore[attr-defined]
+        own = [key for key in _signature(function).parameters if key not in CHECKED[task]]
+        made = functools.partial(make, None, None)
+        object.__setattr__(self, "recipe", made if own else made())
+        object.__setattr__(self, "function", name)
+        declare(self)
+        return value
 
 
 #: How evidence of a task is checked and made.
