@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Floats, Ints, RowOptions
 from calibrant.core.docstrings import complete
 from calibrant.core.inputs import Forecast, check_forecast, check_names
 from calibrant.core.moments import Moments, NullMoments
@@ -149,6 +149,14 @@ class Recipe:
 _signature = functools.cache(inspect.signature)
 
 
+def _with_rows(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a metric's function, ``**rows`` written out as in `check_forecast`."""
+    *own, last = _signature(function).parameters.values()
+    taken = _signature(check_forecast).parameters
+    rows = [taken[key] for key in RowOptions.__annotations__] if last.kind is last.VAR_KEYWORD else [last]
+    return inspect.Signature([*own, *rows], return_annotation="float")
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a metric is: everything about it that is not arithmetic."""
@@ -225,7 +233,8 @@ class Metric:
         if isinstance(self.recipe, Recipe):
             return {}
         named = _signature(self.recipe).parameters
-        return {name: parameter for name, parameter in named.items() if name not in CHECKED[self.task]}
+        known = (*CHECKED[self.task], "rows")
+        return {name: parameter for name, parameter in named.items() if name not in known}
 
     def build(self, *, caller: str | None = None, **params: Any) -> Recipe:
         """Return the recipe for these parameters; a wrong one is refused in the name of the function that was called.
@@ -277,22 +286,26 @@ class Metric:
     def defines(self, function: Callable[_P, Recipe]) -> Callable[_P, float]:
         """Declare the metric by a function of columns and parameters that returns its recipe (a decorator).
 
-        What comes back has the same signature and returns the value; its docstring is completed with what is declared
-        or shared.
+        What comes back has the same signature, with ``**rows`` written out, and returns the value; its docstring is
+        completed with what is declared or shared.
         """
-        task, name = self.task, function.__name__
+        task, name, signature = self.task, function.__name__, _with_rows(function)
         make: Callable[..., Recipe] = function
 
         @functools.wraps(function)
         def value(*args: _P.args, **options: _P.kwargs) -> float:
+            for key in options:
+                if key not in signature.parameters:
+                    raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
             recipe = self._named(function, name, options, args)
             return self._value(recipe, args, {key: options[key] for key in CHECKED[task] if key in options}, name)
 
+        value.__signature__ = signature  # type: ignore[attr-defined]
+        value.__annotations__ = {key: each.annotation for key, each in signature.parameters.items()}
+        value.__annotations__["return"] = "float"
         notes = f"Cost {self.cost}; state: {self.state}."
-        value.__doc__ = complete(function, task=task, about=self.about, notes=notes, paper=self.paper)
-        value.__annotations__ = function.__annotations__ | {"return": "float"}
-        value.__signature__ = _signature(function).replace(return_annotation="float")  # type: ignore[attr-defined]
-        own = [key for key in _signature(function).parameters if key not in CHECKED[task]]
+        value.__doc__ = complete(value, task=task, about=self.about, notes=notes, paper=self.paper)
+        own = [key for key in signature.parameters if key not in CHECKED[task]]
         made = functools.partial(make, None, None)
         object.__setattr__(self, "recipe", made if own else made())
         object.__setattr__(self, "function", name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
@@ -32,15 +32,7 @@ METRIC = Metric(
 
 
 @METRIC.defines
-def accuracy(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> Recipe:
+def accuracy(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Fraction of rows whose largest probability names the truth.
 
     Notes

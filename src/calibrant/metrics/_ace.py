@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_flag
 from calibrant.estimators import CalibrationError, binned
@@ -31,10 +31,7 @@ def adaptive_calibration_error(
     n_bins: int = 15,
     pooled: bool = False,
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Average the error of every class probability over equal-mass ranges and classes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_flag
 from calibrant.core.programs import Node
@@ -61,11 +61,8 @@ def brier_score(
     y_proba: ArrayLike,
     *,
     view: View | str = "canonical",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
     scale_by_half: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Average the squared distance between forecast and outcome.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
+from calibrant._typing import Array, ArrayLike, Floats, Ints, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_flag, check_names
 from calibrant.core.kernels import spread_rows
@@ -185,10 +185,7 @@ def canonical_kde_calibration_error(
     norm: float = 2.0,
     bandwidth: float | str = "likelihood",
     root: bool = True,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Estimate how far whole forecasts are from the frequencies of the classes among similar forecasts.
 

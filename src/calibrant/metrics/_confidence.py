@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
@@ -32,15 +32,7 @@ METRIC = Metric(
 
 
 @METRIC.defines
-def mean_confidence(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> Recipe:
+def mean_confidence(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Mean of the largest probability: the accuracy the model claims.
 
     Equal to the accuracy for a calibrated model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.metrics.recipes import class_reduction
@@ -34,10 +34,7 @@ def classwise_calibration_error(
     bins: str = "width",
     debias: bool = False,
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Measure the calibration error of every class probability, summed over classes.
 

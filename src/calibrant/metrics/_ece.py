@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.views import View, as_view
@@ -31,10 +31,7 @@ def expected_calibration_error(
     bins: str = "width",
     view: View | str = "top-1",
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Measure how far accuracy is from confidence, averaged over confidence bins.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
@@ -35,15 +35,7 @@ METRIC = Metric(
 
 
 @METRIC.defines
-def mean_entropy(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> Recipe:
+def mean_entropy(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Mean entropy of the forecasts in nats: the log score the model expects.
 
     Notes

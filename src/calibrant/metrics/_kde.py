@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import KDE, CalibrationError
 from calibrant.views import View, as_view
@@ -29,10 +29,7 @@ def kde_calibration_error(
     view: View | str = "top-1",
     norm: float = 1.0,
     bandwidth: str | float = "published",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Measure the calibration error with kernel density estimates instead of bins.
 

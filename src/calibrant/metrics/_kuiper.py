@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, PathRange
 from calibrant.views import View, as_view
@@ -25,14 +25,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def kuiper_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", **rows: Unpack[RowOptions]
 ) -> Recipe:
     """Find the range of scores over which the largest gap of accuracy and confidence accumulates.
 

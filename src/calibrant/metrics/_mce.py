@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.views import View, as_view
@@ -33,10 +33,7 @@ def maximum_calibration_error(
     bins: str = "width",
     view: View | str = "top-1",
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Find the largest gap between accuracy and confidence over non-empty bins.
 

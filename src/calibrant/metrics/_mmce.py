@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Kernel
 from calibrant.views import View, as_view
@@ -25,15 +25,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def maximum_mean_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    width: float = 0.4,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", width: float = 0.4, **rows: Unpack[RowOptions]
 ) -> Recipe:
     """Measure calibration by a kernel over pairs of rows, without bins.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.metrics._brier import possible
 from calibrant.metrics.recipes import MeanScore
@@ -32,15 +32,7 @@ METRIC = Metric(
 
 
 @METRIC.defines
-def root_brier_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> Recipe:
+def root_brier_score(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Bound the canonical calibration error from above by the root of the Brier score.
 
     Its changes are honest at any n.

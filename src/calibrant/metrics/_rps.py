@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
@@ -41,15 +41,7 @@ METRIC = Metric(
 
 
 @METRIC.defines
-def ranked_probability_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> Recipe:
+def ranked_probability_score(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Average the squared distance between cumulative forecast and cumulative outcome.
 
     Strictly proper for ordered classes.

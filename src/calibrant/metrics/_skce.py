@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Space
+from calibrant._typing import ArrayLike, Floats, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import Forecast, check_n_bins, check_names
 from calibrant.core.kernels import (
@@ -127,10 +127,7 @@ def squared_kernel_calibration_error(
     kernel: str = "exponential",
     gamma: float | str = "median",
     block_size: int | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Measure how far whole forecasts are from calibrated, by comparing all pairs of rows.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Smooth
 from calibrant.views import View, as_view
@@ -23,14 +23,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def smooth_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", **rows: Unpack[RowOptions]
 ) -> Recipe:
     """Measure the calibration error at the one smoothing width that equals it.
 

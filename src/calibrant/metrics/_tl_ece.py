@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_n_bins
 from calibrant.core.tables import width_index
@@ -59,15 +59,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def top_label_conditional_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    n_bins: int = 15,
-    norm: float = 1.0,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    y_true: ArrayLike, y_proba: ArrayLike, *, n_bins: int = 15, norm: float = 1.0, **rows: Unpack[RowOptions]
 ) -> Recipe:
     """Measure the gap of confidence and accuracy in bins inside every predicted class.
 

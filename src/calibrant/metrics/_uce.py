@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
+from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_flag
 from calibrant.estimators import CalibrationError, binned
@@ -31,10 +31,7 @@ def uncertainty_calibration_error(
     n_bins: int = 15,
     bins: str = "width",
     per_class: bool = False,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> Recipe:
     """Measure how far the error rate is from the normalized entropy, over entropy bins.
 
