@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import bias_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -41,11 +41,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def mean_standardized_residual(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Average the error in units of the predicted standard deviation.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import dss_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -44,11 +44,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def dss(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Score mean and variance: squared error in units of the predicted variance, plus the log variance.
 

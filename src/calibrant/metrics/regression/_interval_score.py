@@ -11,7 +11,7 @@ from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.options import check_share
 from calibrant.core.parallel import map_chunks
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -51,7 +51,7 @@ METRIC = Metric(
 @METRIC.defines
 def interval_score(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     level: float = 0.9,

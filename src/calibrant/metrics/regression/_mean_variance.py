@@ -6,7 +6,7 @@ import math
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import DESCRIPTIVE, Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -37,11 +37,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def average_variance(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Average the predicted variance, to be held against `mean_squared_error`; `y_true` is checked but not used.
 

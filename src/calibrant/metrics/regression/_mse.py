@@ -6,7 +6,7 @@ import math
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import mse_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -39,11 +39,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def mean_squared_error(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Average the squared error of the predicted mean.
 

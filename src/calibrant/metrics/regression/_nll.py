@@ -6,7 +6,7 @@ import math
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression._dss import dss_rows
 from calibrant.metrics.regression.nulls import LOG_2PI, nll_law
@@ -40,11 +40,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def nll_normal(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Average the negative log density of the truth under normal forecasts.
 

@@ -11,7 +11,7 @@ from calibrant._typing import ArrayLike, Floats
 from calibrant.core.columns import check_levels
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.parallel import map_chunks
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -48,7 +48,7 @@ METRIC = Metric(
 @METRIC.defines
 def pinball(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     levels: int | ArrayLike = 99,

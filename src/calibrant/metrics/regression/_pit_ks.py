@@ -9,7 +9,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.options import check_rng
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import KolmogorovNull
 
@@ -73,7 +73,7 @@ METRIC = Metric(
 @METRIC.defines
 def pit_ks(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,

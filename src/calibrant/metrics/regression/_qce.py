@@ -11,7 +11,7 @@ from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.core.columns import check_levels
 from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import check_names
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression._pit_ks import pit_of
@@ -85,7 +85,7 @@ METRIC = Metric(
 @METRIC.defines
 def quantile_calibration_error(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     levels: int | ArrayLike = 99,

@@ -6,7 +6,7 @@ import math
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import ratio_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -41,11 +41,7 @@ METRIC = Metric(
 
 @METRIC.defines
 def se_variance_ratio(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
 ) -> Recipe:
     """Average squared error over predicted variance: above 1 the model is overconfident, below 1 underconfident.
 

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._typing import ArrayLike
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_names
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
 from calibrant.core.rows import Rows
 from calibrant.core.weights import effective_n
@@ -126,7 +126,7 @@ METRIC = Metric(
 @METRIC.defines
 def skce_normal(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     estimator: SkceEstimator = "unbiased",

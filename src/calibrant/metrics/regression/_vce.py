@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.declare import Metric, Recipe
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.metrics.regression.variance_bins import Binning, Bins, VarianceError
 
 
@@ -40,7 +40,7 @@ METRIC = Metric(
 @METRIC.defines
 def variance_calibration_error(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     n_bins: int = 15,
