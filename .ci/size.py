@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "calibrant"
 GOAL = 32_000
-LIMIT = 63_850  # lines; comes down to GOAL as copies disappear, and never goes up without a decision
+LIMIT = 63_518  # lines; comes down to GOAL as copies disappear, and never goes up without a decision
 
 
 def count(source: Path = SOURCE) -> dict[str, int]:

@@ -74,7 +74,7 @@ def moved_attribute(old: str, new: str, name: str, *, stacklevel: int = 4) -> An
     name : str
         The name asked for.
     stacklevel : int
-        Frames up to the caller who is warned; the default suits a module's ``__getattr__``.
+        Frames up to the caller who is warned: 3 for the ``__getattr__`` of a module itself, one more inside a function.
     """
     package = new.partition(".")[0]
     if name.startswith("__"):

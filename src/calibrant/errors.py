@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -127,16 +127,13 @@ class InputError(CalibrantError, ValueError):
         first_line: int | None = None,
     ) -> InputError:
         """Return the same error in the words of another caller."""
-        return InputError(
-            argument=argument or self.argument,
-            caller=caller or self.caller,
-            rule=self.rule,
-            got=self.got,
-            hint=hint or self.hint,
-            rows=self.rows,
-            n_rows=self.n_rows,
-            first_line=self.first_line if first_line is None else first_line,
-        )
+        line = self.first_line if first_line is None else first_line
+        parts = {"argument": argument or self.argument, "caller": caller or self.caller, "hint": hint or self.hint}
+        return self._changed(None, {**parts, "first_line": line})
+
+    def _changed(self, message: str | None, parts: Mapping[str, Any]) -> InputError:
+        names = ("argument", "caller", "rule", "got", "hint", "rows", "n_rows", "first_line")
+        return InputError(message, **{name: getattr(self, name) for name in names} | dict(parts))
 
     def with_names(self, names: dict[str, str]) -> InputError:
         """Return the same error with other names of arguments, also where rule and hint mention them."""
@@ -146,17 +143,8 @@ class InputError(CalibrantError, ValueError):
                 words = None if words is None else words.replace(old, new)
             return words
 
-        return InputError(
-            None if self.argument else say(str(self)),
-            argument=say(self.argument),
-            caller=self.caller,
-            rule=say(self.rule),
-            got=self.got,
-            hint=say(self.hint),
-            rows=self.rows,
-            n_rows=self.n_rows,
-            first_line=self.first_line,
-        )
+        parts = {name: say(getattr(self, name)) for name in ("argument", "rule", "hint")}
+        return self._changed(None if self.argument else say(str(self)), parts)
 
 
 class FileError(CalibrantError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 
 import numpy as np
@@ -149,3 +150,16 @@ METRIC = declare(Metric(name="made-up", title="Made up", notion="within two", es
         check_metric("made-up")
     finally:
         withdraw("made-up")
+
+
+@pytest.mark.parametrize("name", list(calibrant.list_metrics()))
+def test_options_of_rows_are_written_out(name):
+    """The source says ``**rows``; users see every option, and a wrong one is refused as Python refuses it."""
+    function = getattr(calibrant.metrics, lookup(name).function)
+    given = inspect.signature(function).parameters
+    assert {"sample_weight": None, "classes": None, "space": "proba", "normalize": False}.items() <= {
+        key: parameter.default for key, parameter in given.items()
+    }.items()
+    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in given.values())
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'weights'"):
+        function([0, 1], [0.2, 0.7], weights=[1, 1])

@@ -74,6 +74,9 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     exports: ClassVar[tuple[str, ...]] = ("onnx", "torch", "json")
     #: What `_fit`, `_predict` and `_map` work on.
     view: ClassVar[View] = "proba"
+    #: Free numbers of the map where they do not depend on the classes, inf when they grow with the rows; None where
+    #: `n_parameters` counts them.
+    free_parameters: ClassVar[float | None] = None
     #: Largest logit a fit takes.
     largest_logit: ClassVar[float] = LARGEST_LOGIT
 
@@ -94,7 +97,9 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     @classmethod
     def n_parameters(cls, n_classes: int) -> float:
         """Free numbers of the map with default options; inf when it grows with the rows."""
-        raise NotImplementedError
+        if cls.free_parameters is None:
+            raise NotImplementedError(f"{cls.__name__}.n_parameters({n_classes})")
+        return cls.free_parameters
 
     @classmethod
     def count_parameters(cls, n_classes: int) -> float:

@@ -136,6 +136,7 @@ class AutoCalibrator(Calibrator):
     )
     may_saturate = True
     view: ClassVar[View] = "raw"
+    free_parameters: ClassVar[float] = float("inf")  # a member may grow with the rows
     state: ClassVar[tuple[str, ...]] = ("best_", "records_", "reason_")
 
     best_: Calibrator
@@ -169,11 +170,6 @@ class AutoCalibrator(Calibrator):
         self.rng = rng
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # a member may grow with the rows
-        """Return inf: a member may grow with the rows."""
-        return float("inf")
 
     @property
     def can_export(self) -> bool:

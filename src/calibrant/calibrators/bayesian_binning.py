@@ -80,6 +80,7 @@ class BayesianBinning(Calibrator):
     default_loss = "nll"
     exports = ()
     view: ClassVar[View] = "rank"
+    free_parameters: ClassVar[float] = float("inf")  # the number of bins grows with the rows
     state: ClassVar[tuple[str, ...]] = ("edges_", "values_", "n_bins_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"criterion": ("bdeu", "bic", "aic")}
 
@@ -95,11 +96,6 @@ class BayesianBinning(Calibrator):
         self.prior = prior
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the number of bins grows with the rows
-        """Return inf: the number of bins grows with the rows."""
-        return float("inf")
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

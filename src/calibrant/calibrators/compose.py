@@ -58,6 +58,7 @@ class Compose(Calibrator):
     )
     may_saturate = True
     view: ClassVar[View] = "raw"
+    free_parameters: ClassVar[float] = float("inf")  # the default second step grows with the rows
     state: ClassVar[tuple[str, ...]] = ("first_", "second_")
 
     def __init__(
@@ -72,11 +73,6 @@ class Compose(Calibrator):
         self.second = second
         self.space = space  # type: ignore[assignment]  # None means: as the first step says
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the default second step grows with the rows
-        """Return inf: the default second step grows with the rows."""
-        return float("inf")
 
     @property
     def input_space(self) -> Space:

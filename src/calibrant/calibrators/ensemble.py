@@ -77,6 +77,7 @@ class Ensemble(Calibrator):
     )
     may_saturate = True
     view: ClassVar[View] = "raw"
+    free_parameters: ClassVar[float] = float("inf")  # a default member grows with the rows
     state: ClassVar[tuple[str, ...]] = ("calibrators_", "weights_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("nll", "brier")}
 
@@ -98,11 +99,6 @@ class Ensemble(Calibrator):
         self.rng = rng
         self.space = space  # type: ignore[assignment]  # None means: as the first member says
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # a default member grows with the rows
-        """Return inf: a default member grows with the rows."""
-        return float("inf")
 
     @property
     def input_space(self) -> Space:

@@ -78,6 +78,7 @@ class EnsembleTemperatureScaling(Calibrator):
     injective = True
     default_loss = "brier"
     view: ClassVar[View] = "logit"
+    free_parameters: ClassVar[float] = 3  # T and two free weights
     state: ClassVar[tuple[str, ...]] = ("temperature_", "temperatures_", "weights_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("brier", "nll")}
 
@@ -95,11 +96,6 @@ class EnsembleTemperatureScaling(Calibrator):
         self.n_components = n_components
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the same for any number of classes
-        """Return 3: T and two free weights."""
-        return 3
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

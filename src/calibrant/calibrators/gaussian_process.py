@@ -146,6 +146,7 @@ class GaussianProcessCalibration(Calibrator):
     )
     exports: ClassVar[tuple[str, ...]] = ()
     view: ClassVar[View] = "log"
+    free_parameters: ClassVar[float] = 15  # inducing values and hyperparameters
     state: ClassVar[tuple[str, ...]] = (
         "slope_",
         "points_",
@@ -163,11 +164,6 @@ class GaussianProcessCalibration(Calibrator):
         self.floor = floor
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the same for any number of classes
-        """Return the number of inducing values and hyperparameters."""
-        return 15
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

@@ -29,16 +29,12 @@ class Identity(Calibrator):
     preserves_order = True
     injective = True
     may_saturate = True
+    free_parameters: ClassVar[float] = 0
     state: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, space: Space = "proba", classes: ArrayLike | None = None) -> None:
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the same for any number of classes
-        """Return 0."""
-        return 0
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         """Nothing to fit."""

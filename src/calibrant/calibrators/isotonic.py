@@ -72,6 +72,7 @@ class IsotonicOneVsRest(Calibrator):
     may_saturate = True
     default_loss = "brier"
     view: ClassVar[View] = "rank"
+    free_parameters: ClassVar[float] = float("inf")  # the curves grow with the rows
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_")
 
     thresholds_: list[Floats]
@@ -84,11 +85,6 @@ class IsotonicOneVsRest(Calibrator):
         self.smooth = smooth
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the curves grow with the rows
-        """Return inf: the curves grow with the rows."""
-        return float("inf")
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

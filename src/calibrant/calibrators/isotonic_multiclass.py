@@ -72,6 +72,7 @@ class IsotonicMulticlass(Calibrator):
     may_saturate = True
     default_loss = "brier"
     view: ClassVar[View] = "rank"
+    free_parameters: ClassVar[float] = float("inf")  # the curve grows with the rows
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "table_error_")
 
     thresholds_: Floats
@@ -85,11 +86,6 @@ class IsotonicMulticlass(Calibrator):
         self.max_knots = max_knots
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the curve grows with the rows
-        """Return inf: the curve grows with the rows."""
-        return float("inf")
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

@@ -93,6 +93,7 @@ class OrderPreserving(Calibrator):
     preserves_order = True
     injective = True
     view: ClassVar[View] = "log"
+    free_parameters: ClassVar[float] = N_KNOTS  # the slopes
     state: ClassVar[tuple[str, ...]] = ("knots_", "slopes_", "smoothness_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"kind": ("diagonal",)}
 
@@ -110,11 +111,6 @@ class OrderPreserving(Calibrator):
         self.floor = floor
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the same for any number of classes
-        """Return the number of slopes."""
-        return N_KNOTS
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         near = {} if self._warm is None else near_fit(self._warm)

@@ -95,6 +95,7 @@ class SplineCalibration(Calibrator):
     may_saturate = True
     default_loss = "brier"
     view: ClassVar[View] = "rank"
+    free_parameters: ClassVar[float] = 6  # the knots of the one curve of the default target
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "coefficients_")
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"interpolation": ("linear", "official")}
 
@@ -120,11 +121,6 @@ class SplineCalibration(Calibrator):
         self.interpolation = interpolation
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # one curve whatever the number of classes
-        """Return 6: the knots of the one curve of the default target."""
-        return 6
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

@@ -123,6 +123,7 @@ class TemperatureScaling(Calibrator):
     injective = True
     view: ClassVar[View] = "logit"
     largest_logit: ClassVar[float] = float(np.finfo(np.float64).max) / 4  # one number scales: nothing is squared
+    free_parameters: ClassVar[float] = 1
     state: ClassVar[tuple[str, ...]] = ("temperature_",)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"loss": ("nll", "brier")}
 
@@ -138,11 +139,6 @@ class TemperatureScaling(Calibrator):
         self.floor = floor
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the same for any number of classes
-        """Return 1."""
-        return 1
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         self.temperature_ = fit_temperature(scores, codes, weights, self.loss)

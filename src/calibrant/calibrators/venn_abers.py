@@ -108,6 +108,7 @@ class VennAbers(Calibrator):
         "Not with many classes or when ties between probabilities hurt: it is a step function."
     )
     view: ClassVar[View] = "rank"
+    free_parameters: ClassVar[float] = float("inf")  # the curves grow with the rows
     state: ClassVar[tuple[str, ...]] = ("scores_", "lower_", "upper_")
 
     scores_: list[Floats]
@@ -117,11 +118,6 @@ class VennAbers(Calibrator):
     def __init__(self, *, space: Space = "proba", classes: ArrayLike | None = None) -> None:
         self.space = space
         self.classes = classes
-
-    @classmethod
-    def n_parameters(cls, n_classes: int) -> float:  # noqa: ARG003  # the curves grow with the rows
-        """Return inf: the curves grow with the rows."""
-        return float("inf")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         p = scores.values()

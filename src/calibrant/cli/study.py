@@ -14,15 +14,8 @@ from calibrant.cli._progress import progress
 from calibrant.core.atomic import write_text
 
 NAMES = (
-    "sample-size",
-    "learning-curves",
-    "bins",
-    "temperature",
-    "estimator-bias",
-    "label-noise",
-    "resolution",
-    "coverage",
-)
+    "sample-size", "learning-curves", "bins", "temperature", "estimator-bias", "label-noise", "resolution", "coverage"
+)  # fmt: skip
 #: Studies that simulate when no file is given.
 FREE = ("estimator-bias", "label-noise", "coverage")
 #: What the study coverage simulates.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Floats, Ints, RowOptions
 from calibrant.core.docstrings import complete
 from calibrant.core.inputs import Forecast, check_forecast, check_names
 from calibrant.core.moments import Moments, NullMoments
@@ -39,7 +39,7 @@ CHECKED: dict[MetricTask, tuple[str, ...]] = {
     "regression": ("y_true", "mean", "variance", "sample_weight"),
 }
 _DIRECTIONS = {True: "smaller is better", False: "larger is better", None: "neither direction is better"}
-_Function = TypeVar("_Function", bound=Callable[..., float])
+_P = ParamSpec("_P")
 
 
 class Recipe:
@@ -149,6 +149,14 @@ class Recipe:
 _signature = functools.cache(inspect.signature)
 
 
+def _with_rows(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a metric's function, ``**rows`` written out as in `check_forecast`."""
+    *own, last = _signature(function).parameters.values()
+    taken = _signature(check_forecast).parameters
+    rows = [taken[key] for key in RowOptions.__annotations__] if last.kind is last.VAR_KEYWORD else [last]
+    return inspect.Signature([*own, *rows], return_annotation="float")
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a metric is: everything about it that is not arithmetic."""
@@ -160,12 +168,12 @@ class Metric:
     estimates: str
     #: "lower", "upper" or "exact": on which side of what it estimates the population value lies.
     bound: str | None
-    #: How it is computed: a fixed recipe, or a function from its parameters to one.
-    recipe: Callable[..., Recipe] | Recipe
     weakness: str
     paper: str
     cost: str
     state: str
+    #: How it is computed: a fixed recipe, or a function from its parameters to one; `defines` sets it.
+    recipe: Callable[..., Recipe] | Recipe = field(default_factory=Recipe)
     #: What it shows, in the words of a reader who knows no symbol: a row of the table. The title if left out.
     plain: str = ""
     task: MetricTask = "classes"
@@ -222,7 +230,11 @@ class Metric:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return the parameters of the recipe by name."""
-        return {} if isinstance(self.recipe, Recipe) else dict(_signature(self.recipe).parameters)
+        if isinstance(self.recipe, Recipe):
+            return {}
+        named = _signature(self.recipe).parameters
+        known = (*CHECKED[self.task], "rows")
+        return {name: parameter for name, parameter in named.items() if name not in known}
 
     def build(self, *, caller: str | None = None, **params: Any) -> Recipe:
         """Return the recipe for these parameters; a wrong one is refused in the name of the function that was called.
@@ -242,10 +254,14 @@ class Metric:
                 raise input_error(
                     key, caller, f"be a parameter of this metric ({allowed})", f"{key}={given!r}", "drop it"
                 )
-        if isinstance(self.recipe, Recipe):
-            return self.recipe
+        return self.recipe if isinstance(self.recipe, Recipe) else self._named(self.recipe, caller, params)
+
+    def _named(
+        self, make: Callable[..., Recipe], caller: str, options: Mapping[str, Any], columns: tuple[Any, ...] = ()
+    ) -> Recipe:
+        """Return a recipe; what it refuses it refuses in the name of the caller."""
         try:
-            return self.recipe(**params)
+            return make(*columns, **options)
         except InputError as error:
             if error.argument is None:
                 raise
@@ -260,18 +276,41 @@ class Metric:
         if len(columns) > most:
             names = ", ".join(CHECKED[self.task][:most])
             raise input_error("forecast", caller, f"be {names}", f"{len(columns)} columns", "pass weights by name")
+        return self._value(recipe, columns, checked, caller)
+
+    def _value(self, recipe: Recipe, columns: tuple[Any, ...], checked: dict[str, Any], caller: str) -> float:
         if recipe.wanted_bins is not None:
             checked["wanted"] = recipe.wanted_bins
         return recipe.once(_CHECKS[self.task](*columns, caller=caller, **checked))
 
-    def documents(self, function: _Function) -> _Function:
-        """Complete the docstring of the public function with what is declared or shared (a decorator).
+    def defines(self, function: Callable[_P, Recipe]) -> Callable[_P, float]:
+        """Declare the metric by a function of columns and parameters that returns its recipe (a decorator).
 
-        Signature, name and body stay those of the function.
+        What comes back has the same signature, with ``**rows`` written out, and returns the value; its docstring is
+        completed with what is declared or shared.
         """
+        task, name, signature = self.task, function.__name__, _with_rows(function)
+        make: Callable[..., Recipe] = function
+
+        @functools.wraps(function)
+        def value(*args: _P.args, **options: _P.kwargs) -> float:
+            for key in options:
+                if key not in signature.parameters:
+                    raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
+            recipe = self._named(function, name, options, args)
+            return self._value(recipe, args, {key: options[key] for key in CHECKED[task] if key in options}, name)
+
+        value.__signature__ = signature  # type: ignore[attr-defined]
+        value.__annotations__ = {key: each.annotation for key, each in signature.parameters.items()}
+        value.__annotations__["return"] = "float"
         notes = f"Cost {self.cost}; state: {self.state}."
-        function.__doc__ = complete(function, task=self.task, about=self.about, notes=notes, paper=self.paper)
-        return function
+        value.__doc__ = complete(value, task=task, about=self.about, notes=notes, paper=self.paper)
+        own = [key for key in signature.parameters if key not in CHECKED[task]]
+        made = functools.partial(make, None, None)
+        object.__setattr__(self, "recipe", made if own else made())
+        object.__setattr__(self, "function", name)
+        declare(self)
+        return value
 
 
 #: How evidence of a task is checked and made.

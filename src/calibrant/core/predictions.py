@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from calibrant._typing import ArrayLike, Bools, Floats
 from calibrant.core.columns import check_column, check_levels, check_table, check_variance
 from calibrant.errors import input_error
 
-__all__ = ["Normal", "Prediction", "Quantiles", "Samples", "is_prediction"]
+__all__ = ["Means", "Normal", "Prediction", "Quantiles", "Samples", "is_prediction"]
 
 INV_SQRT_PI = 1 / np.sqrt(np.pi)
 INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
@@ -47,6 +47,10 @@ class Prediction(Protocol):
 
     def part(self, rows: Any) -> Prediction:
         """Return the same forecast for some rows (a slice, indices or a mask)."""
+
+
+#: Predicted means, or a forecast object that stands for mean and variance.
+Means: TypeAlias = "ArrayLike | Prediction"
 
 
 def is_prediction(value: object) -> TypeGuard[Prediction]:

@@ -13,7 +13,7 @@ from calibrant._typing import ArrayLike, Floats, Ints
 from calibrant.core.columns import check_column, check_distance
 from calibrant.core.inputs import check_weights
 from calibrant.core.parallel import row_chunks
-from calibrant.core.predictions import Normal, Prediction, Quantiles, is_prediction
+from calibrant.core.predictions import Means, Normal, Prediction, Quantiles, is_prediction
 from calibrant.core.row_evidence import RowEvidence, digest
 from calibrant.errors import input_error
 
@@ -150,7 +150,7 @@ class Rows(RowEvidence):
 
 def check_rows(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     caller: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -90,25 +91,10 @@ def test_calibration(
         raise input_error(
             "metric", "test_calibration", "go with method='resampling'", f"method={method!r}", "drop one of the two"
         )
-    forecast = check_forecast(
-        y_true,
-        y_proba,
-        caller="test_calibration",
-        sample_weight=sample_weight,
-        classes=classes,
-        space=space,
-        normalize=normalize,
-    )
-    forecast.need_counts("a test")
-    check_count(n_resamples, "n_resamples", "test_calibration", 1)
-    setup = _Setup(
-        forecast,
-        None if view is None else as_view(view, "test_calibration"),
-        _check_clusters(groups, forecast),
-        n_resamples,
-        check_rng(rng, "test_calibration"),
-    )
-    return _METHODS[method](setup, metric or "ece")
+    rows: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space, "normalize": normalize}
+    forecast = check_forecast(y_true, y_proba, caller="test_calibration", **rows)
+    chosen = None if view is None else as_view(view, "test_calibration")
+    return _METHODS[method](_Setup.of(forecast, chosen, groups, n_resamples, rng), metric or "ece")
 
 
 test_calibration.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
@@ -123,6 +109,13 @@ class _Setup:
     clusters: Ints | None
     n_resamples: int
     rng: np.random.Generator
+
+    @classmethod
+    def of(cls, forecast: Forecast, view: View | None, groups: ArrayLike | None, n_resamples: int, rng: RNG) -> _Setup:
+        """Check what every test takes."""
+        forecast.need_counts("a test")
+        check_count(n_resamples, "n_resamples", forecast.caller, 1)
+        return cls(forecast, view, _check_clusters(groups, forecast), n_resamples, check_rng(rng, forecast.caller))
 
     def no_view(self, method: str) -> None:
         """Refuse a view where the whole vector is tested."""
@@ -296,11 +289,8 @@ def spiegelhalter_test(
     forecast = check_forecast(
         y_true, y_proba, caller="spiegelhalter_test", sample_weight=sample_weight, classes=classes, space=space
     )
-    forecast.need_counts("a test")
     chosen = None if view is None else _single(view, "spiegelhalter_test")
-    check_count(n_resamples, "n_resamples", "spiegelhalter_test", 1)
-    generator = check_rng(rng, "spiegelhalter_test")
-    return _spiegelhalter(_Setup(forecast, chosen, _check_clusters(groups, forecast), n_resamples, generator))
+    return _spiegelhalter(_Setup.of(forecast, chosen, groups, n_resamples, rng))
 
 
 def hosmer_lemeshow_test(
@@ -338,11 +328,8 @@ def hosmer_lemeshow_test(
     forecast = check_forecast(
         y_true, y_proba, caller="hosmer_lemeshow_test", sample_weight=sample_weight, classes=classes, space=space
     )
-    forecast.need_counts("a test")
-    generator = check_rng(rng, "hosmer_lemeshow_test")
     chosen = None if view is None else _single(view, "hosmer_lemeshow_test")
-    check_count(n_resamples, "n_resamples", "hosmer_lemeshow_test", 1)
-    setup = _Setup(forecast, chosen, _check_clusters(groups, forecast), n_resamples, generator)
+    setup = _Setup.of(forecast, chosen, groups, n_resamples, rng)
     return _hosmer_lemeshow(setup, check_count(n_groups, "n_groups", "hosmer_lemeshow_test", 2, "10"))
 
 

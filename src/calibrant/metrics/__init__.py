@@ -1,5 +1,6 @@
 """Metrics of calibration: one private file per metric, each with its declaration and its function.
 
+A function is written as the recipe of its parameters; the declaration (`Metric.defines`) makes it one of the columns.
 Importing this package declares them all, in the order of a full table. Every function is also callable by its short
 name: ``metrics.ece`` is ``metrics.expected_calibration_error``. A short name that two tasks have ("nll", "skce") means
 class probabilities here; means and variances have ``nll_normal``, ``skce_normal`` and `calibrant.metrics.regression`.

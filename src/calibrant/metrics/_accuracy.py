@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
 from calibrant.metrics.recipes import MeanScore
@@ -14,37 +14,25 @@ def possible(graph: ScoreGraph) -> Node:
     return graph.constant([0.0, 1.0])
 
 
-METRIC = declare(
-    Metric(
-        name="accuracy",
-        function="accuracy",
-        title="Accuracy",
-        plain="fraction of rows whose top label is right",
-        notion="descriptive",
-        estimates="the probability that the top label is right",
-        bound="exact",
-        recipe=MeanScore(possible, pairs_suffice=True),
-        weakness="says nothing about the probabilities",
-        paper="–",
-        cost="O(n·K)",
-        state="score sums",
-        smaller_is_better=False,
-        perfect=1.0,
-        default=True,
-    )
+METRIC = Metric(
+    name="accuracy",
+    title="Accuracy",
+    plain="fraction of rows whose top label is right",
+    notion="descriptive",
+    estimates="the probability that the top label is right",
+    bound="exact",
+    weakness="says nothing about the probabilities",
+    paper="–",
+    cost="O(n·K)",
+    state="score sums",
+    smaller_is_better=False,
+    perfect=1.0,
+    default=True,
 )
 
 
-@METRIC.documents
-def accuracy(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+@METRIC.defines
+def accuracy(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Fraction of rows whose largest probability names the truth.
 
     Notes
@@ -57,4 +45,4 @@ def accuracy(
     >>> accuracy([1, 0, 1, 0], [0.9, 0.2, 0.4, 0.5])
     0.75
     """
-    return METRIC(**locals())
+    return MeanScore(possible, pairs_suffice=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_flag
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
@@ -37,47 +37,33 @@ def half_top(graph: ScoreGraph) -> Node:
     return 0.5 * possible_top(graph)
 
 
-def _recipe(*, view: View | str = "canonical", scale_by_half: bool = False) -> Recipe:
-    whole, top = (
-        (half, half_top) if check_flag(scale_by_half, "scale_by_half", "brier_score") else (possible, possible_top)
-    )
-    return top_label_or(view, MeanScore(whole), MeanScore(top, pairs_suffice=True), "brier_score")
-
-
-METRIC = declare(
-    Metric(
-        name="brier",
-        function="brier_score",
-        title="Brier score",
-        plain="squared distance between forecast and outcome",
-        notion="proper score",
-        estimates="the squared canonical error CE₂²",
-        bound="upper",
-        recipe=_recipe,
-        weakness="mixes calibration with sharpness: a better classifier may be worse calibrated",
-        paper="Brier (1950), Verification of forecasts expressed in terms of probability, Monthly Weather Review 78",
-        cost="O(n·K)",
-        state="score sums",
-        range=(0.0, 2.0),
-        proper=True,
-        percent=False,
-        default=True,
-    )
+METRIC = Metric(
+    name="brier",
+    title="Brier score",
+    plain="squared distance between forecast and outcome",
+    notion="proper score",
+    estimates="the squared canonical error CE₂²",
+    bound="upper",
+    weakness="mixes calibration with sharpness: a better classifier may be worse calibrated",
+    paper="Brier (1950), Verification of forecasts expressed in terms of probability, Monthly Weather Review 78",
+    cost="O(n·K)",
+    state="score sums",
+    range=(0.0, 2.0),
+    proper=True,
+    percent=False,
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def brier_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
     view: View | str = "canonical",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
     scale_by_half: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Average the squared distance between forecast and outcome.
 
     Strictly proper.
@@ -101,13 +87,7 @@ def brier_score(
     >>> brier_score([1, 0], [0.8, 0.4], scale_by_half=True)
     0.1
     """
-    return METRIC(
-        y_true=y_true,
-        y_proba=y_proba,
-        view=view,
-        sample_weight=sample_weight,
-        classes=classes,
-        space=space,
-        normalize=normalize,
-        scale_by_half=scale_by_half,
+    whole, top = (
+        (half, half_top) if check_flag(scale_by_half, "scale_by_half", "brier_score") else (possible, possible_top)
     )
+    return top_label_or(view, MeanScore(whole), MeanScore(top, pairs_suffice=True), "brier_score")

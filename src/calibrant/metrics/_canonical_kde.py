@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
-from calibrant.core.declare import Metric, Recipe, check_norm, declare
+from calibrant._typing import Array, ArrayLike, Floats, Ints, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_flag, check_names
 from calibrant.core.kernels import spread_rows
 from calibrant.core.options import check_scale
@@ -161,31 +161,23 @@ class CanonicalKDE(Recipe):
         return power ** (1.0 / self.norm) if self.root else power
 
 
-def _recipe(*, norm: float = 2.0, bandwidth: float | str = "likelihood", root: bool = True) -> Recipe:
-    return CanonicalKDE(norm, bandwidth, root)
-
-
-METRIC = declare(
-    Metric(
-        name="ce-kde",
-        function="canonical_kde_calibration_error",
-        title="Canonical calibration error by Dirichlet kernels",
-        plain="gap between whole forecasts and class frequencies, smoothed",
-        notion="canonical calibration",
-        estimates="the canonical error CE_p",
-        bound=None,
-        recipe=_recipe,
-        weakness="biased upwards at small n and with many classes, where no forecast has close neighbors",
-        paper="Popordanoska, Sayer & Blaschko (2022), A consistent and differentiable Lp canonical calibration error "
-        "estimator, NeurIPS, eq. (6)-(8)",
-        cost="O(n²·K)",
-        state="all rows",
-        range=(0.0, 2.0),
-    )
+METRIC = Metric(
+    name="ce-kde",
+    title="Canonical calibration error by Dirichlet kernels",
+    plain="gap between whole forecasts and class frequencies, smoothed",
+    notion="canonical calibration",
+    estimates="the canonical error CE_p",
+    bound=None,
+    weakness="biased upwards at small n and with many classes, where no forecast has close neighbors",
+    paper="Popordanoska, Sayer & Blaschko (2022), A consistent and differentiable Lp canonical calibration error "
+    "estimator, NeurIPS, eq. (6)-(8)",
+    cost="O(n²·K)",
+    state="all rows",
+    range=(0.0, 2.0),
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def canonical_kde_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -193,11 +185,8 @@ def canonical_kde_calibration_error(
     norm: float = 2.0,
     bandwidth: float | str = "likelihood",
     root: bool = True,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Estimate how far whole forecasts are from the frequencies of the classes among similar forecasts.
 
     Parameters
@@ -232,4 +221,4 @@ def canonical_kde_calibration_error(
     >>> canonical_kde_calibration_error(y, p, norm=1)  # 2·(6·(5/7 − 1/2) + 2·(6/7 − 1/2))/8
     0.5
     """
-    return METRIC(**locals())
+    return CanonicalKDE(norm, bandwidth, root)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
 from calibrant.metrics.recipes import MeanScore
@@ -14,37 +14,25 @@ def possible(graph: ScoreGraph) -> Node:
     return graph.columns(graph.p, 1, 2)
 
 
-METRIC = declare(
-    Metric(
-        name="confidence",
-        function="mean_confidence",
-        title="Mean confidence",
-        plain="mean probability of the top label",
-        notion="descriptive",
-        estimates="the accuracy the model claims",
-        bound="exact",
-        recipe=MeanScore(possible, pairs_suffice=True),
-        weakness="says nothing about where the claim is wrong",
-        paper="–",
-        cost="O(n·K)",
-        state="score sums",
-        smaller_is_better=None,
-        perfect=None,
-        default=True,
-    )
+METRIC = Metric(
+    name="confidence",
+    title="Mean confidence",
+    plain="mean probability of the top label",
+    notion="descriptive",
+    estimates="the accuracy the model claims",
+    bound="exact",
+    weakness="says nothing about where the claim is wrong",
+    paper="–",
+    cost="O(n·K)",
+    state="score sums",
+    smaller_is_better=None,
+    perfect=None,
+    default=True,
 )
 
 
-@METRIC.documents
-def mean_confidence(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+@METRIC.defines
+def mean_confidence(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Mean of the largest probability: the accuracy the model claims.
 
     Equal to the accuracy for a calibrated model.
@@ -59,4 +47,4 @@ def mean_confidence(
     >>> mean_confidence([1, 0], [0.9, 0.4])
     0.75
     """
-    return METRIC(**locals())
+    return MeanScore(possible, pairs_suffice=True)

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.metrics.recipes import class_reduction
 from calibrant.views import Classwise
 
-
-def _recipe(
-    *, norm: float = 2.0, n_bins: int = 15, bins: str = "width", debias: bool = False, convention: str | None = None
-) -> Recipe:
-    reduce = class_reduction(convention, "sum")
-    return CalibrationError(Classwise(reduce), binned(n_bins, bins, convention, debias=debias), norm)
-
-
-METRIC = declare(
-    Metric(
-        name="cwce",
-        function="classwise_calibration_error",
-        title="Class-wise calibration error",
-        plain="gap between probability and frequency, class by class",
-        notion="class-wise calibration",
-        estimates="the class-wise error CWCE₂",
-        bound="lower",
-        recipe=_recipe,
-        weakness="grows with n_bins·K/n by noise alone; sums over classes, so not comparable across K",
-        paper="Kull et al. (2019), Beyond temperature scaling, NeurIPS; Gruber & Buettner (2022), section 3",
-        cost="O(n·K), no sort",
-        state="table",
-        range=(0.0, 2.0),
-        default=True,
-    )
+METRIC = Metric(
+    name="cwce",
+    title="Class-wise calibration error",
+    plain="gap between probability and frequency, class by class",
+    notion="class-wise calibration",
+    estimates="the class-wise error CWCE₂",
+    bound="lower",
+    weakness="grows with n_bins·K/n by noise alone; sums over classes, so not comparable across K",
+    paper="Kull et al. (2019), Beyond temperature scaling, NeurIPS; Gruber & Buettner (2022), section 3",
+    cost="O(n·K), no sort",
+    state="table",
+    range=(0.0, 2.0),
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def classwise_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -46,11 +34,8 @@ def classwise_calibration_error(
     bins: str = "width",
     debias: bool = False,
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Measure the calibration error of every class probability, summed over classes.
 
     Parameters
@@ -73,4 +58,5 @@ def classwise_calibration_error(
     >>> classwise_calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6], norm=1)  # both classes 0.4
     0.8
     """
-    return METRIC(**locals())
+    reduce = class_reduction(convention, "sum")
+    return CalibrationError(Classwise(reduce), binned(n_bins, bins, convention, debias=debias), norm)

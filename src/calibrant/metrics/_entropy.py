@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
 from calibrant.metrics.recipes import MeanScore
@@ -16,38 +16,26 @@ def possible(graph: ScoreGraph) -> Node:
     return 0.0 - graph.sum(graph.p_log_p())
 
 
-METRIC = declare(
-    Metric(
-        name="entropy",
-        function="mean_entropy",
-        title="Mean entropy",
-        plain="log score the model expects of itself",
-        notion="descriptive",
-        estimates="the log score the model expects of itself",
-        bound="exact",
-        recipe=MeanScore(possible),
-        weakness="equal to the log score for a calibrated model, but not only for one",
-        paper="–",
-        cost="O(n·K)",
-        state="score sums",
-        smaller_is_better=None,
-        perfect=None,
-        percent=False,
-        range=(0.0, math.inf),
-    )
+METRIC = Metric(
+    name="entropy",
+    title="Mean entropy",
+    plain="log score the model expects of itself",
+    notion="descriptive",
+    estimates="the log score the model expects of itself",
+    bound="exact",
+    weakness="equal to the log score for a calibrated model, but not only for one",
+    paper="–",
+    cost="O(n·K)",
+    state="score sums",
+    smaller_is_better=None,
+    perfect=None,
+    percent=False,
+    range=(0.0, math.inf),
 )
 
 
-@METRIC.documents
-def mean_entropy(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+@METRIC.defines
+def mean_entropy(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Mean entropy of the forecasts in nats: the log score the model expects.
 
     Notes
@@ -60,4 +48,4 @@ def mean_entropy(
     >>> round(mean_entropy([1, 0], [0.5, 0.5]), 4)  # log 2
     0.6931
     """
-    return METRIC(**locals())
+    return MeanScore(possible)

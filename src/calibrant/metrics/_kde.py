@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import KDE, CalibrationError
 from calibrant.views import View, as_view
 
-
-def _recipe(*, view: View | str = "top-1", norm: float = 1.0, bandwidth: str | float = "published") -> Recipe:
-    return CalibrationError(as_view(view), KDE(bandwidth=bandwidth), norm)
-
-
-METRIC = declare(
-    Metric(
-        name="kde",
-        function="kde_calibration_error",
-        title="Kernel density calibration error",
-        plain="gap between confidence and accuracy, smoothed by a kernel",
-        notion="top-label calibration",
-        estimates="the top-label error TCE_p",
-        bound=None,
-        recipe=_recipe,
-        weakness="smooths over sharp structure and depends on the bandwidth rule",
-        paper="Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, eq. (6) and appendix C",
-        cost="O(n log n + grid log grid)",
-        state="table",
-    )
+METRIC = Metric(
+    name="kde",
+    title="Kernel density calibration error",
+    plain="gap between confidence and accuracy, smoothed by a kernel",
+    notion="top-label calibration",
+    estimates="the top-label error TCE_p",
+    bound=None,
+    weakness="smooths over sharp structure and depends on the bandwidth rule",
+    paper="Zhang, Kailkhura & Han (2020), Mix-n-Match, ICML, eq. (6) and appendix C",
+    cost="O(n log n + grid log grid)",
+    state="table",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def kde_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -38,11 +29,8 @@ def kde_calibration_error(
     view: View | str = "top-1",
     norm: float = 1.0,
     bandwidth: str | float = "published",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Measure the calibration error with kernel density estimates instead of bins.
 
     Parameters
@@ -61,4 +49,4 @@ def kde_calibration_error(
     >>> round(kde_calibration_error([1, 0, 1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.55, 0.95]), 3) > 0
     True
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), KDE(bandwidth=bandwidth), norm)

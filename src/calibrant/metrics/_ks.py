@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Cumulative
 from calibrant.views import View, as_view
 
-
-def _recipe(*, view: View | str = "top-1") -> Recipe:
-    return CalibrationError(as_view(view), Cumulative(), 1)
-
-
-METRIC = declare(
-    Metric(
-        name="ks",
-        function="kolmogorov_smirnov_error",
-        title="Kolmogorov–Smirnov calibration error",
-        plain="largest accumulated gap between confidence and accuracy",
-        notion="top-label calibration",
-        estimates="the top-label error TCE₁",
-        bound="lower",
-        recipe=_recipe,
-        weakness="errors of opposite sign in neighboring scores cancel",
-        paper="Gupta et al. (2021), Calibration of Neural Networks using Splines, ICLR, eq. (11)-(12)",
-        cost="O(n·K + n log n): one sort",
-        state="table",
-        default=True,
-    )
+METRIC = Metric(
+    name="ks",
+    title="Kolmogorov–Smirnov calibration error",
+    plain="largest accumulated gap between confidence and accuracy",
+    notion="top-label calibration",
+    estimates="the top-label error TCE₁",
+    bound="lower",
+    weakness="errors of opposite sign in neighboring scores cancel",
+    paper="Gupta et al. (2021), Calibration of Neural Networks using Splines, ICLR, eq. (11)-(12)",
+    cost="O(n·K + n log n): one sort",
+    state="table",
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def kolmogorov_smirnov_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", **rows: Unpack[RowOptions]
+) -> Recipe:
     """Find the largest gap between cumulative accuracy and cumulative confidence.
 
     Notes
@@ -54,4 +38,4 @@ def kolmogorov_smirnov_error(
     >>> kolmogorov_smirnov_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6])  # 0.8/4 after the scores 0.6
     0.2
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), Cumulative(), 1)

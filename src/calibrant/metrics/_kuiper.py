@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, PathRange
 from calibrant.views import View, as_view
 
-
-def _recipe(*, view: View | str = "top-1") -> Recipe:
-    return CalibrationError(as_view(view), PathRange(), 1)
-
-
-METRIC = declare(
-    Metric(
-        name="kuiper",
-        function="kuiper_error",
-        title="Kuiper calibration error",
-        plain="largest accumulated gap over any range of scores",
-        notion="top-label calibration",
-        estimates="the largest error accumulated between two scores",
-        bound="lower",
-        recipe=_recipe,
-        weakness="errors of opposite sign inside the range it finds still cancel",
-        paper="Arrieta-Ibarra, Gujral, Tannen, Tygert & Xu (2022), Metrics of Calibration for Probabilistic "
-        "Predictions, JMLR 23, section 2 (ECCE-R)",
-        cost="O(n·K + n log n): one sort",
-        state="table",
-        since="0.2",
-    )
+METRIC = Metric(
+    name="kuiper",
+    title="Kuiper calibration error",
+    plain="largest accumulated gap over any range of scores",
+    notion="top-label calibration",
+    estimates="the largest error accumulated between two scores",
+    bound="lower",
+    weakness="errors of opposite sign inside the range it finds still cancel",
+    paper="Arrieta-Ibarra, Gujral, Tannen, Tygert & Xu (2022), Metrics of Calibration for Probabilistic "
+    "Predictions, JMLR 23, section 2 (ECCE-R)",
+    cost="O(n·K + n log n): one sort",
+    state="table",
+    since="0.2",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def kuiper_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", **rows: Unpack[RowOptions]
+) -> Recipe:
     """Find the range of scores over which the largest gap of accuracy and confidence accumulates.
 
     Notes
@@ -56,4 +40,4 @@ def kuiper_error(
     >>> kuiper_error([0, 1, 0, 1], [0.6, 0.8, 0.2, 0.4], view="class-1")  # C: −0.05, 0.1, −0.05, 0
     0.15
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), PathRange(), 1)

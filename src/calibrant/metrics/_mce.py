@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.views import View, as_view
 
-
-def _recipe(
-    *, n_bins: int = 15, bins: str = "width", view: View | str = "top-1", convention: str | None = None
-) -> Recipe:
-    return CalibrationError(as_view(view), binned(n_bins, bins, convention), math.inf)
-
-
-METRIC = declare(
-    Metric(
-        name="mce",
-        function="maximum_calibration_error",
-        title="Maximum calibration error",
-        plain="largest gap between confidence and accuracy in any bin",
-        notion="top-label calibration",
-        estimates="the largest top-label error over bins",
-        bound=None,
-        recipe=_recipe,
-        weakness="decided by the emptiest bin: one row can make it large",
-        paper="Guo et al. (2017), On Calibration of Modern Neural Networks, ICML, eq. (5)",
-        cost="O(n·K), no sort",
-        state="table",
-        consistent=False,
-    )
+METRIC = Metric(
+    name="mce",
+    title="Maximum calibration error",
+    plain="largest gap between confidence and accuracy in any bin",
+    notion="top-label calibration",
+    estimates="the largest top-label error over bins",
+    bound=None,
+    weakness="decided by the emptiest bin: one row can make it large",
+    paper="Guo et al. (2017), On Calibration of Modern Neural Networks, ICML, eq. (5)",
+    cost="O(n·K), no sort",
+    state="table",
+    consistent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def maximum_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -44,11 +33,8 @@ def maximum_calibration_error(
     bins: str = "width",
     view: View | str = "top-1",
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Find the largest gap between accuracy and confidence over non-empty bins.
 
     Notes
@@ -61,4 +47,4 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([1, 0, 1, 1, 1], [0.9, 0.9, 0.8, 0.8, 0.8])
     0.4
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), binned(n_bins, bins, convention), math.inf)

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Kernel
 from calibrant.views import View, as_view
 
-
-def _recipe(*, view: View | str = "top-1", width: float = 0.4) -> Recipe:
-    return CalibrationError(as_view(view), Kernel(width), 1)
-
-
-METRIC = declare(
-    Metric(
-        name="mmce",
-        function="maximum_mean_calibration_error",
-        title="Maximum mean calibration error",
-        plain="gap between confidence and accuracy, compared by a kernel",
-        notion="top-label calibration",
-        estimates="the top-label error TCE₁",
-        bound="lower",
-        recipe=_recipe,
-        weakness="its scale depends on the kernel, so compare it only with itself",
-        paper="Kumar, Sarawagi & Jain (2018), Trainable Calibration Measures for Neural Networks from Kernel Mean "
-        "Embeddings, ICML, eq. (4)",
-        cost="O(n·K + n log n), exact",
-        state="table",
-        default=True,
-    )
+METRIC = Metric(
+    name="mmce",
+    title="Maximum mean calibration error",
+    plain="gap between confidence and accuracy, compared by a kernel",
+    notion="top-label calibration",
+    estimates="the top-label error TCE₁",
+    bound="lower",
+    weakness="its scale depends on the kernel, so compare it only with itself",
+    paper="Kumar, Sarawagi & Jain (2018), Trainable Calibration Measures for Neural Networks from Kernel Mean "
+    "Embeddings, ICML, eq. (4)",
+    cost="O(n·K + n log n), exact",
+    state="table",
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def maximum_mean_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    width: float = 0.4,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", width: float = 0.4, **rows: Unpack[RowOptions]
+) -> Recipe:
     """Measure calibration by a kernel over pairs of rows, without bins.
 
     Parameters
@@ -62,4 +45,4 @@ def maximum_mean_calibration_error(
     >>> maximum_mean_calibration_error([1, 0], [0.7, 0.7])  # residuals 0.3 and −0.7 at one score: |−0.4|/2
     0.2
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), Kernel(width), 1)

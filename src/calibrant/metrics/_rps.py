@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
 from calibrant.metrics.recipes import MeanScore
@@ -21,39 +21,27 @@ def possible(graph: ScoreGraph) -> Node:
     return below + above
 
 
-METRIC = declare(
-    Metric(
-        name="rps",
-        function="ranked_probability_score",
-        title="Ranked probability score",
-        plain="squared distance between cumulative forecast and outcome",
-        notion="proper score",
-        estimates="the calibration error of the cumulative forecast",
-        bound="upper",
-        recipe=MeanScore(possible),
-        weakness="meaningful only when the classes are ordered",
-        paper="Epstein (1969), A Scoring System for Probability Forecasts of Ranked Categories, Journal of Applied "
-        "Meteorology 8",
-        cost="O(n·K)",
-        state="score sums",
-        range=(0.0, math.inf),
-        proper=True,
-        ordered=True,
-        percent=False,
-    )
+METRIC = Metric(
+    name="rps",
+    title="Ranked probability score",
+    plain="squared distance between cumulative forecast and outcome",
+    notion="proper score",
+    estimates="the calibration error of the cumulative forecast",
+    bound="upper",
+    weakness="meaningful only when the classes are ordered",
+    paper="Epstein (1969), A Scoring System for Probability Forecasts of Ranked Categories, Journal of Applied "
+    "Meteorology 8",
+    cost="O(n·K)",
+    state="score sums",
+    range=(0.0, math.inf),
+    proper=True,
+    ordered=True,
+    percent=False,
 )
 
 
-@METRIC.documents
-def ranked_probability_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+@METRIC.defines
+def ranked_probability_score(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Average the squared distance between cumulative forecast and cumulative outcome.
 
     Strictly proper for ordered classes.
@@ -68,4 +56,4 @@ def ranked_probability_score(
     >>> ranked_probability_score([2], [[0.5, 0.25, 0.25]])  # 0.5² + 0.75²
     0.8125
     """
-    return METRIC(**locals())
+    return MeanScore(possible)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Floats, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, Floats, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import Forecast, check_n_bins, check_names
 from calibrant.core.kernels import (
     KERNELS,
@@ -101,38 +101,24 @@ class SquaredKernelError(Recipe):
         return math.fsum(values) / len(values)
 
 
-def _recipe(
-    *,
-    estimator: str = "unbiased",
-    kernel: str = "exponential",
-    gamma: float | str = "median",
-    block_size: int | None = None,
-) -> Recipe:
-    return SquaredKernelError(estimator, kernel, gamma, block_size)
-
-
-METRIC = declare(
-    Metric(
-        name="skce",
-        function="squared_kernel_calibration_error",
-        title="Squared kernel calibration error",
-        plain="gap between whole forecasts and outcomes, compared by a kernel",
-        notion="canonical calibration",
-        estimates="the squared kernel calibration error, zero only for a calibrated model",
-        bound="exact",
-        recipe=_recipe,
-        weakness="its scale depends on the kernel, so compare it only with itself; unbiased values may be negative",
-        paper="Widmann, Lindsten & Zachariah (2019), Calibration tests in multi-class classification: a unifying "
-        "framework, NeurIPS, section 5 and table 1",
-        cost="O(n²·K), O(n log n) for two classes; block O(n^1.5·K), linear O(n·K)",
-        state="all rows",
-        range=(-2.0, 2.0),
-        percent=False,
-    )
+METRIC = Metric(
+    name="skce",
+    title="Squared kernel calibration error",
+    plain="gap between whole forecasts and outcomes, compared by a kernel",
+    notion="canonical calibration",
+    estimates="the squared kernel calibration error, zero only for a calibrated model",
+    bound="exact",
+    weakness="its scale depends on the kernel, so compare it only with itself; unbiased values may be negative",
+    paper="Widmann, Lindsten & Zachariah (2019), Calibration tests in multi-class classification: a unifying "
+    "framework, NeurIPS, section 5 and table 1",
+    cost="O(n²·K), O(n log n) for two classes; block O(n^1.5·K), linear O(n·K)",
+    state="all rows",
+    range=(-2.0, 2.0),
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def squared_kernel_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -141,11 +127,8 @@ def squared_kernel_calibration_error(
     kernel: str = "exponential",
     gamma: float | str = "median",
     block_size: int | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Measure how far whole forecasts are from calibrated, by comparing all pairs of rows.
 
     Parameters
@@ -183,4 +166,4 @@ def squared_kernel_calibration_error(
     >>> squared_kernel_calibration_error(y, p, kernel="gaussian", gamma=1.0, estimator="biased")  # 1 − 1/e
     0.632121
     """
-    return METRIC(**locals())
+    return SquaredKernelError(estimator, kernel, gamma, block_size)

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Smooth
 from calibrant.views import View, as_view
 
-
-def _recipe(*, view: View | str = "top-1") -> Recipe:
-    return CalibrationError(as_view(view), Smooth(), 1)
-
-
-METRIC = declare(
-    Metric(
-        name="smece",
-        function="smooth_calibration_error",
-        title="Smooth calibration error",
-        plain="gap between confidence and accuracy, smoothed at its own scale",
-        notion="top-label calibration",
-        estimates="the distance from calibration, up to constants",
-        bound="lower",
-        recipe=_recipe,
-        weakness="errors on scales below its own value are smoothed away",
-        paper="Błasiok & Nakkiran (2023), Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, section 3",
-        cost="O(n log n + grid log grid)",
-        state="table",
-    )
+METRIC = Metric(
+    name="smece",
+    title="Smooth calibration error",
+    plain="gap between confidence and accuracy, smoothed at its own scale",
+    notion="top-label calibration",
+    estimates="the distance from calibration, up to constants",
+    bound="lower",
+    weakness="errors on scales below its own value are smoothed away",
+    paper="Błasiok & Nakkiran (2023), Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, section 3",
+    cost="O(n log n + grid log grid)",
+    state="table",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def smooth_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, view: View | str = "top-1", **rows: Unpack[RowOptions]
+) -> Recipe:
     """Measure the calibration error at the one smoothing width that equals it.
 
     Notes
@@ -54,4 +38,4 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error([1, 0] * 50, [0.5] * 100), 6)
     0.0
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), Smooth(), 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
 from calibrant.core.row_scores import ScoreGraph
 from calibrant.metrics.recipes import MeanScore
@@ -14,39 +14,26 @@ def possible(graph: ScoreGraph) -> Node:
     return -graph.p / graph.sqrt(graph.sum(graph.p * graph.p))
 
 
-METRIC = declare(
-    Metric(
-        name="spherical",
-        function="spherical_score",
-        title="Spherical score",
-        plain="probability of the outcome over the length of the forecast, negated",
-        notion="proper score",
-        estimates="the spherical calibration error, less 1",
-        bound="upper",
-        recipe=MeanScore(possible),
-        weakness="hard to read: no unit, and flat near the optimum",
-        paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA 102, "
-        "section 4.1",
-        cost="O(n·K)",
-        state="score sums",
-        range=(-1.0, 0.0),
-        perfect=-1.0,
-        proper=True,
-        percent=False,
-    )
+METRIC = Metric(
+    name="spherical",
+    title="Spherical score",
+    plain="probability of the outcome over the length of the forecast, negated",
+    notion="proper score",
+    estimates="the spherical calibration error, less 1",
+    bound="upper",
+    weakness="hard to read: no unit, and flat near the optimum",
+    paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA 102, section 4.1",
+    cost="O(n·K)",
+    state="score sums",
+    range=(-1.0, 0.0),
+    perfect=-1.0,
+    proper=True,
+    percent=False,
 )
 
 
-@METRIC.documents
-def spherical_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+@METRIC.defines
+def spherical_score(y_true: ArrayLike, y_proba: ArrayLike, **rows: Unpack[RowOptions]) -> Recipe:
     """Average the negative cosine between forecast and outcome.
 
     Strictly proper.
@@ -61,4 +48,4 @@ def spherical_score(
     >>> spherical_score([1], [0.8]) == -0.8 / (0.8**2 + 0.2**2) ** 0.5
     True
     """
-    return METRIC(**locals())
+    return MeanScore(possible)

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, Sweep
 from calibrant.views import View, as_view
 
-
-def _recipe(*, norm: float = 1.0, view: View | str = "top-1") -> Recipe:
-    return CalibrationError(as_view(view), Sweep(), norm)
-
-
-METRIC = declare(
-    Metric(
-        name="sweep",
-        function="sweep_calibration_error",
-        title="Monotonic-sweep calibration error",
-        plain="gap between confidence and accuracy, in as many bins as keep accuracy rising",
-        notion="top-label calibration",
-        estimates="the top-label error TCE_p",
-        bound="lower",
-        recipe=_recipe,
-        weakness="the number of bins depends on the labels, so values of two models rest on different bins",
-        paper="Roelofs, Cain, Shlens & Mozer (2022), Mitigating Bias in Calibration Error Estimation, AISTATS, "
-        "algorithm 1",
-        cost="O(n·K + n log n + n·bins)",
-        state="table",
-        since="0.2",
-    )
+METRIC = Metric(
+    name="sweep",
+    title="Monotonic-sweep calibration error",
+    plain="gap between confidence and accuracy, in as many bins as keep accuracy rising",
+    notion="top-label calibration",
+    estimates="the top-label error TCE_p",
+    bound="lower",
+    weakness="the number of bins depends on the labels, so values of two models rest on different bins",
+    paper="Roelofs, Cain, Shlens & Mozer (2022), Mitigating Bias in Calibration Error Estimation, AISTATS, algorithm 1",
+    cost="O(n·K + n log n + n·bins)",
+    state="table",
+    since="0.2",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def sweep_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    norm: float = 1.0,
-    view: View | str = "top-1",
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, norm: float = 1.0, view: View | str = "top-1", **rows: Unpack[RowOptions]
+) -> Recipe:
     """Measure the binned error with the most equal-mass bins whose frequencies do not decrease.
 
     Notes
@@ -57,4 +39,4 @@ def sweep_calibration_error(
     >>> sweep_calibration_error([0, 1, 1, 1], [0.2, 0.4, 0.6, 0.8], view="class-1")  # four bins: 0.2, 0.6, 0.4, 0.2
     0.35
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), Sweep(), norm)

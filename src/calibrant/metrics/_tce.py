@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.estimators import CalibrationError, binned
 from calibrant.views import View, as_view
 
-
-def _recipe(
-    *,
-    norm: float = 2.0,
-    n_bins: int = 15,
-    bins: str = "width",
-    debias: bool = False,
-    view: View | str = "top-1",
-    convention: str | None = None,
-) -> Recipe:
-    return CalibrationError(as_view(view), binned(n_bins, bins, convention, debias=debias), norm)
-
-
-METRIC = declare(
-    Metric(
-        name="tce",
-        function="top_label_calibration_error",
-        title="Top-label calibration error",
-        plain="gap between confidence and accuracy, root mean square",
-        notion="top-label calibration",
-        estimates="the top-label error TCE_p",
-        bound="lower",
-        recipe=_recipe,
-        weakness="the plug-in value is biased upwards at small n (debias=True removes most of it for norm 2)",
-        paper="Kumar, Liang & Ma (2019), Verified Uncertainty Calibration, NeurIPS, definition 2.3 and section 5",
-        cost="O(n·K); mass bins sort once",
-        state="table",
-    )
+METRIC = Metric(
+    name="tce",
+    title="Top-label calibration error",
+    plain="gap between confidence and accuracy, root mean square",
+    notion="top-label calibration",
+    estimates="the top-label error TCE_p",
+    bound="lower",
+    weakness="the plug-in value is biased upwards at small n (debias=True removes most of it for norm 2)",
+    paper="Kumar, Liang & Ma (2019), Verified Uncertainty Calibration, NeurIPS, definition 2.3 and section 5",
+    cost="O(n·K); mass bins sort once",
+    state="table",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def top_label_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -49,11 +32,8 @@ def top_label_calibration_error(
     debias: bool = False,
     view: View | str = "top-1",
     convention: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Measure the top-label calibration error in any norm, optionally debiased.
 
     Parameters
@@ -74,4 +54,4 @@ def top_label_calibration_error(
     >>> top_label_calibration_error([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6])  # √((2·0.4² + 2·0.4²)/4)
     0.4
     """
-    return METRIC(**locals())
+    return CalibrationError(as_view(view), binned(n_bins, bins, convention, debias=debias), norm)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, check_norm, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_n_bins
 from calibrant.core.tables import width_index
 
@@ -42,41 +42,25 @@ class PredictedClassError(Recipe):
         return float((share * gap**self.norm).sum() ** (1.0 / self.norm))
 
 
-def _recipe(*, n_bins: int = 15, norm: float = 1.0) -> Recipe:
-    return PredictedClassError(n_bins, norm)
-
-
-METRIC = declare(
-    Metric(
-        name="tl-ece",
-        function="top_label_conditional_error",
-        title="Top-label error given the predicted class",
-        plain="gap between confidence and accuracy, inside every predicted class",
-        notion="top-label calibration given the predicted class",
-        estimates="the top-label-conditional error TL-ECE",
-        bound="lower",
-        recipe=_recipe,
-        weakness="few rows per predicted class and bin bias it upwards, so read it beside its null distribution",
-        paper="Gupta & Ramdas (2022), Top-label calibration and multiclass-to-binary reductions, ICLR, eq. (4)",
-        cost="O(n·K)",
-        state="all rows",
-        since="0.2",
-    )
+METRIC = Metric(
+    name="tl-ece",
+    title="Top-label error given the predicted class",
+    plain="gap between confidence and accuracy, inside every predicted class",
+    notion="top-label calibration given the predicted class",
+    estimates="the top-label-conditional error TL-ECE",
+    bound="lower",
+    weakness="few rows per predicted class and bin bias it upwards, so read it beside its null distribution",
+    paper="Gupta & Ramdas (2022), Top-label calibration and multiclass-to-binary reductions, ICLR, eq. (4)",
+    cost="O(n·K)",
+    state="all rows",
+    since="0.2",
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def top_label_conditional_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    n_bins: int = 15,
-    norm: float = 1.0,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    y_true: ArrayLike, y_proba: ArrayLike, *, n_bins: int = 15, norm: float = 1.0, **rows: Unpack[RowOptions]
+) -> Recipe:
     """Measure the gap of confidence and accuracy in bins inside every predicted class.
 
     Notes
@@ -90,4 +74,4 @@ def top_label_conditional_error(
     >>> top_label_conditional_error([1, 1], [0.9, 0.1])  # right at 0.9 for class 1, wrong at 0.9 for class 0
     0.5
     """
-    return METRIC(**locals())
+    return PredictedClassError(n_bins, norm)

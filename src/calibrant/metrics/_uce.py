@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from calibrant._typing import ArrayLike, Space
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant._typing import ArrayLike, RowOptions, Unpack
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_flag
 from calibrant.estimators import CalibrationError, binned
 from calibrant.views import Entropy
 
-
-def _recipe(*, n_bins: int = 15, bins: str = "width", per_class: bool = False) -> Recipe:
-    check_flag(per_class, "per_class", "uce")
-    return CalibrationError(Entropy("predicted" if per_class else None), binned(n_bins, bins, None), 1)
-
-
-METRIC = declare(
-    Metric(
-        name="uce",
-        function="uncertainty_calibration_error",
-        title="Uncertainty calibration error",
-        plain="gap between entropy and error rate",
-        notion="uncertainty calibration",
-        estimates="how far the error rate is from the normalized entropy",
-        bound=None,
-        recipe=_recipe,
-        weakness="not 0 for a calibrated model: entropy is not an error rate",
-        paper="Laves et al. (2020), Uncertainty Calibration Error, eq. (15)-(18)",
-        cost="O(n·K), no sort",
-        state="table",
-        perfect=None,
-    )
+METRIC = Metric(
+    name="uce",
+    title="Uncertainty calibration error",
+    plain="gap between entropy and error rate",
+    notion="uncertainty calibration",
+    estimates="how far the error rate is from the normalized entropy",
+    bound=None,
+    weakness="not 0 for a calibrated model: entropy is not an error rate",
+    paper="Laves et al. (2020), Uncertainty Calibration Error, eq. (15)-(18)",
+    cost="O(n·K), no sort",
+    state="table",
+    perfect=None,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def uncertainty_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -41,11 +31,8 @@ def uncertainty_calibration_error(
     n_bins: int = 15,
     bins: str = "width",
     per_class: bool = False,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-) -> float:
+    **rows: Unpack[RowOptions],
+) -> Recipe:
     """Measure how far the error rate is from the normalized entropy, over entropy bins.
 
     Parameters
@@ -68,4 +55,5 @@ def uncertainty_calibration_error(
     >>> round(uncertainty_calibration_error([0, 0, 0, 1, 1], [[0.6, 0.4]] * 5), 6)  # |0.4 − 0.970951|
     0.570951
     """
-    return METRIC(**locals())
+    check_flag(per_class, "per_class", "uce")
+    return CalibrationError(Entropy("predicted" if per_class else None), binned(n_bins, bins, None), 1)

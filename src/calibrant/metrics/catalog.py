@@ -15,26 +15,9 @@ __all__ = ["TASKS", "MetricList", "list_measures", "list_metrics", "measure", "m
 #: What a metric or calibrator may be for.
 TASKS = ("classes", "regression")
 _FACTS = (
-    "name",
-    "task",
-    "function",
-    "title",
-    "plain",
-    "notion",
-    "estimates",
-    "bound",
-    "smaller_is_better",
-    "perfect",
-    "proper",
-    "consistent",
-    "default",
-    "unit",
-    "state",
-    "cost",
-    "weakness",
-    "paper",
-    "since",
-)
+    "name", "task", "function", "title", "plain", "notion", "estimates", "bound", "smaller_is_better", "perfect",
+    "proper", "consistent", "default", "unit", "state", "cost", "weakness", "paper", "since"
+)  # fmt: skip
 
 
 def metric(name: str, y_true: ArrayLike, *forecast: Any, task: str | None = None, **options: Any) -> float:

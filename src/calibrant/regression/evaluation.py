@@ -10,7 +10,7 @@ from calibrant._typing import RNG, ArrayLike
 from calibrant.core.declare import declared, lookup
 from calibrant.core.inputs import check_names
 from calibrant.core.options import check_rng, check_share
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means, Prediction
 from calibrant.core.results import Interval
 from calibrant.core.rows import check_rows
 from calibrant.errors import input_error
@@ -28,7 +28,7 @@ RegressionEvaluation = Evaluation
 
 def evaluate(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     metrics: Iterable[str] | str | None = None,
@@ -108,7 +108,7 @@ def evaluate(
 def interval(
     metric: str,
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     level: float = 0.95,

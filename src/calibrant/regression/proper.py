@@ -16,7 +16,7 @@ from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.calibrators.regression import RegressionCalibrator, VarianceScaling
 from calibrant.core.inputs import check_names
 from calibrant.core.options import check_count, check_rng, check_scale
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.results import Decomposition
 from calibrant.core.rows import check_rows
 from calibrant.errors import input_error
@@ -108,7 +108,7 @@ def _as_score(score: NormalScore | str, caller: str) -> NormalScore:
 
 def upper_bound(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     score: NormalScore | str = "crps",
@@ -137,7 +137,7 @@ def upper_bound(
 
 def decomposition(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     score: NormalScore | str = "dss",
@@ -210,7 +210,7 @@ def decomposition(
 
 def calibration_error(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     score: NormalScore | str = "dss",

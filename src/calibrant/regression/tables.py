@@ -9,7 +9,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.core.inputs import check_n_bins
 from calibrant.core.options import check_rng
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.results import Record
 from calibrant.core.rows import check_rows
 from calibrant.metrics.regression._qce import coverage
@@ -55,9 +55,7 @@ class VarianceTable(Record):
         return "\n".join(lines)
 
 
-def pit_values(
-    y_true: ArrayLike, mean: ArrayLike | Prediction, variance: ArrayLike | None = None, *, rng: RNG = None
-) -> Floats:
+def pit_values(y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, rng: RNG = None) -> Floats:
     """Return the probability integral transform of each truth: where it falls in its own forecast.
 
     Uniform on (0, 1) if the forecasts are calibrated; piled up at both ends if they are overconfident, in the middle
@@ -86,7 +84,7 @@ def pit_values(
 
 def compute_pit(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     n_bins: int = 20,
@@ -126,7 +124,7 @@ def compute_pit(
 
 def compute_variance_table(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     n_bins: int = 15,

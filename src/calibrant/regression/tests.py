@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike
 from calibrant.core.options import check_count, check_rng
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
 from calibrant.core.results import TestResult
 from calibrant.core.rows import check_rows
@@ -28,7 +28,7 @@ __all__ = ["pit_ks_test", "skce_test"]
 
 def pit_ks_test(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -63,7 +63,7 @@ def pit_ks_test(
 
 def skce_test(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     bandwidth: Bandwidth = "median",

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats, Space
-from calibrant.core.options import check_count, check_rng
+from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Interval, Record
-from calibrant.selective.rejection import check_level
 from calibrant.selective.uncertainty import check_scores, uncertainty
 
 
@@ -116,7 +115,7 @@ def ood_detection(
     (0.9375, 0.25, 0.4)
     """
     caller = "ood_detection"
-    check_level(level, caller)
+    check_share(level, "level", caller)
     check_count(n_resamples, "n_resamples", caller)
     generator = check_rng(rng, caller)
     inside, outside = (_scores(v, name, by, space, caller) for v, name in ((known, "known"), (foreign, "foreign")))
@@ -210,7 +209,7 @@ def swap_in(
     (array([0. , 0.5, 1. ]), array([0.15, 0.85]), True)
     """
     caller = "swap_in"
-    check_level(level, caller)
+    check_share(level, "level", caller)
     for name, number in (("batch_size", batch_size), ("repeats", repeats)):
         check_count(number, name, caller, 1, "the default")
     generator = check_rng(rng, caller)

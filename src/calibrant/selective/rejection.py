@@ -89,7 +89,7 @@ def rejection_curve(
     """
     caller = "rejection_curve"
     forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
-    check_level(level, caller)
+    check_share(level, "level", caller)
     given = THRESHOLDS if thresholds is None else to_array(thresholds, "thresholds", caller)
     grid = np.asarray(to_float(given, "thresholds", caller), dtype=np.float64)
     if grid.ndim != 1 or not np.isfinite(grid).all():
@@ -102,8 +102,3 @@ def rejection_curve(
     error = np.divide(errors, kept, out=np.full(len(grid), np.nan), where=kept > 0)
     low, high = wilson(error, np.where(kept > 0, kept, np.nan), level)
     return RejectionCurve(grid.copy(), error, kept / weight.sum(), low, high, level, forecast.n)
-
-
-def check_level(level: float, caller: str) -> None:
-    """Refuse levels outside (0, 1)."""
-    check_share(level, "level", caller)

@@ -13,7 +13,6 @@ from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Interval, Record
 from calibrant.core.weights import are_counts
 from calibrant.errors import input_error
-from calibrant.selective.rejection import check_level
 from calibrant.selective.uncertainty import forecast_uncertainty
 
 #: Resamples handled together, so that memory stays at a few million numbers.
@@ -210,7 +209,7 @@ def risk_coverage_interval(
     """
     caller = "risk_coverage_interval"
     check_names(what, ("aurc", "excess_aurc"), "what", caller)
-    check_level(level, caller)
+    check_share(level, "level", caller)
     check_count(n_resamples, "n_resamples", caller, 1)
     generator = check_rng(rng, caller)
     _, w, e, where, weight, wrong = _blocks(y_true, y_proba, by, sample_weight, classes, space, caller)

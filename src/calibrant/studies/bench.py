@@ -1,11 +1,7 @@
 """Old address of the races against other libraries: now `calibrant_benchmarks`."""
 
-from __future__ import annotations
-
-from typing import Any
+from functools import partial
 
 from calibrant._deprecated import moved_attribute
 
-
-def __getattr__(name: str) -> Any:
-    return moved_attribute(__name__, "calibrant_benchmarks", name)
+__getattr__ = partial(moved_attribute, __name__, "calibrant_benchmarks", stacklevel=3)

@@ -107,12 +107,10 @@ def _finding(rows: list[Row]) -> str:
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
-    names = list(dict.fromkeys(row["measure"] for row in rows))
-    curves = {}
-    for name in names:
-        mine = [row for row in rows if row["measure"] == name]
-        panel = {"bins": [float(row["bins"]) for row in mine], "value": [row["value"] for row in mine]}
-        if mine[0]["if_calibrated"] is not None:
-            panel["if calibrated"] = [row["if_calibrated"] for row in mine]
-        curves[name] = panel
+    curves: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        drawn = {"bins": float(row["bins"]), "value": row["value"], "if calibrated": row["if_calibrated"]}
+        for name, value in drawn.items():
+            if value is not None:
+                curves.setdefault(row["measure"], {}).setdefault(name, []).append(value)
     return curves

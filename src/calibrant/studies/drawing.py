@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from calibrant.core.atomic import atomic_path
 from calibrant.errors import require
 
-__all__ = ["draw_panels", "panels_svg"]
+__all__ = ["draw_panels", "panel", "panels_svg"]
 
 #: Largest number of panels side by side.
 _COLUMNS = 3
 #: No date and no address in an SVG: the same curves give the same bytes.
 PLAIN = {"Date": None, "Creator": None}
+
+
+def panel(rows: Iterable[Mapping[str, Any]], x: str, by: str, value: str, name: str = "") -> dict[str, list[float]]:
+    """Return what a panel draws of a table: a line of `value` against `x` for every name in the column `by`."""
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        lines.setdefault(row[by], []).append(row)
+    first = next(iter(lines.values()))
+    return {name or x: [float(row[x]) for row in first], **{k: [row[value] for row in v] for k, v in lines.items()}}
 
 
 def _figure(curves: dict[str, dict[str, list[float]]], title: str) -> Any:

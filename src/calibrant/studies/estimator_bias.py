@@ -16,6 +16,7 @@ from calibrant.core.options import check_count, check_counts
 from calibrant.datasets import two_gaussians
 from calibrant.estimators import KDE, Binned, CalibrationError, State
 from calibrant.studies.arrays import forecast_of, pack
+from calibrant.studies.drawing import panel
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import ClassK
 
@@ -162,10 +163,6 @@ def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
     curves = {}
     for model in dict.fromkeys(row["model"] for row in rows):
         mine = [row for row in rows if row["model"] == model]
-        names = list(dict.fromkeys(row["estimator"] for row in mine))
-        x = [float(row["n"]) for row in mine if row["estimator"] == names[0]]
         for title, key in (("mean absolute error", "mean_absolute_error"), ("bias", "bias")):
-            panel: dict[str, list[float]] = {"n": x}
-            panel |= {name: [row[key] for row in mine if row["estimator"] == name] for name in names}
-            curves[f"{model}: {title}"] = panel
+            curves[f"{model}: {title}"] = panel(mine, "n", "estimator", key)
     return curves

@@ -19,6 +19,7 @@ from calibrant.core.options import check_count, check_numbers
 from calibrant.datasets import draw_labels
 from calibrant.errors import input_error
 from calibrant.studies.arrays import build, pack
+from calibrant.studies.drawing import panel
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.studies.temperature_sweep import as_logits
 
@@ -113,7 +114,5 @@ def _finding(rows: list[Row]) -> str:
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
-    names = list(dict.fromkeys(row["measure"] for row in rows))
-    panel: dict[str, list[float]] = {"label noise": [row["noise"] for row in rows if row["measure"] == names[0]]}
-    panel |= {name: [row["rank_correlation"] for row in rows if row["measure"] == name] for name in names}
-    return {"rank correlation with the true error": panel}
+    drawn = panel(rows, "noise", "measure", "rank_correlation", "label noise")
+    return {"rank correlation with the true error": drawn}

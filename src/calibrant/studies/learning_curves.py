@@ -15,6 +15,7 @@ from calibrant.core.inputs import check_forecast, check_words
 from calibrant.core.options import check_count, check_counts
 from calibrant.errors import input_error
 from calibrant.studies.arrays import build, pack
+from calibrant.studies.drawing import panel
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["METHODS", "learning_curves", "make_method"]
@@ -162,13 +163,4 @@ def _finding(rows: list[Row]) -> str:
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    curves = {}
-    for title in MEASURES:
-        panel: dict[str, list[float]] = {
-            "n calibration rows": [float(r["rows"]) for r in rows if r["method"] == "none"]
-        }
-        for name in names:
-            panel[name] = [row[title] for row in rows if row["method"] == name]
-        curves[title] = panel
-    return curves
+    return {title: panel(rows, "rows", "method", title, "n calibration rows") for title in MEASURES}

@@ -11,6 +11,7 @@ from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.inputs import check_words
 from calibrant.core.options import check_count, check_counts
 from calibrant.studies.arrays import build, forecast_of, log_sizes, pack, repeats_for
+from calibrant.studies.drawing import panel
 from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["GRUBER", "sample_size"]
@@ -195,12 +196,7 @@ def _finding(rows: list[Row]) -> str:
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[str, list[float]]]:
-    names = list(dict.fromkeys(row["measure"] for row in rows))
     panels = {"error": "mean", "relative to the whole set": "relative"}
     if "change" in rows[0]:
         panels |= {"improvement": "change"}
-    curves = {}
-    for title, key in panels.items():
-        panel: dict[str, list[float]] = {"n": [float(row["n"]) for row in rows if row["measure"] == names[0]]}
-        curves[title] = panel | {name: [row[key] for row in rows if row["measure"] == name] for name in names}
-    return curves
+    return {title: panel(rows, "n", "measure", key) for title, key in panels.items()}

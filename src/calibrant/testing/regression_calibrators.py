@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,27 @@ def must(holds: Any, calibrator: Any, rule: str) -> None:
         raise AssertionError(f"{type(calibrator).__name__} breaks the contract: {rule}")
 
 
+def must_declare(calibrator: Any, flags: Sequence[str], n_parameters: float) -> None:
+    """Check that the class says what it is and does nothing at construction."""
+    kind = type(calibrator)
+    for name in ("short_name", "title", "paper", "when", "default_loss"):
+        must(isinstance(getattr(kind, name, None), str), calibrator, f"declares {name} as text")
+    for name in flags:
+        must(isinstance(getattr(kind, name, None), bool), calibrator, f"declares {name} as True or False")
+    must(n_parameters >= 0, calibrator, "the number of parameters is not negative")
+    must(not [n for n in vars(calibrator) if n.endswith("_")], calibrator, "no fitted attribute before fit")
+    must(repr(clone(calibrator)) == repr(calibrator), calibrator, "clone keeps the options")
+
+
+def must_be_fitted(calibrator: Any, method: str, *columns: Array) -> None:
+    """Check that nothing is predicted before fit."""
+    try:
+        getattr(clone(calibrator), method)(*columns)
+    except NotFittedError:
+        return
+    must(False, calibrator, f"{method} before fit raises NotFittedError")
+
+
 def _simulate(rng: np.random.Generator, n: int) -> Rows:
     """Return means, variances that are too small, and truths."""
     mean, variance = rng.normal(size=n), rng.gamma(1.0, 1.0, n) + 1e-3
@@ -46,22 +67,10 @@ def _is_law(calibrator: Any, found: Any, n: int, case: str) -> None:
 
 def check_declarations(calibrator: Any, rng: np.random.Generator) -> None:
     """Check that the class says what it is and does nothing at construction."""
-    kind = type(calibrator)
-    for name in ("short_name", "title", "paper", "when", "default_loss"):
-        must(isinstance(getattr(kind, name, None), str), calibrator, f"declares {name} as text")
-    for name in ("injective", "keeps_mean"):
-        must(isinstance(getattr(kind, name, None), bool), calibrator, f"declares {name} as True or False")
-    must(kind.count_parameters(0) >= 0, calibrator, "the number of parameters is not negative")
-    must(not [n for n in vars(calibrator) if n.endswith("_")], calibrator, "no fitted attribute before fit")
+    must_declare(calibrator, ("injective", "keeps_mean"), type(calibrator).count_parameters(0))
     mean, variance, y = rows = _simulate(rng, 120)
     fresh = clone(calibrator)
-    must(repr(fresh) == repr(calibrator), calibrator, "clone keeps the options")
-    try:
-        fresh.predict(mean, variance)
-    except NotFittedError:
-        pass
-    else:
-        must(False, calibrator, "predict before fit raises NotFittedError")
+    must_be_fitted(calibrator, "predict", mean, variance)
     copies = [column.copy() for column in rows]
     for column in rows:
         column.setflags(write=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -102,7 +103,6 @@ def check_batch(
     logits: Tensor,
     target: Tensor,
     caller: str,
-    *,
     ignore_index: int = IGNORE,
     class_weight: Tensor | None = None,
     sample_weight: Tensor | None = None,
@@ -289,14 +289,7 @@ class BatchLoss(WideStates):
 
     def rows(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> LossBatch:
         """Check one batch."""
-        return check_batch(
-            logits,
-            target,
-            self.caller,
-            ignore_index=self.ignore_index,
-            class_weight=self.class_weight,
-            sample_weight=sample_weight,
-        )
+        return check_batch(logits, target, self.caller, self.ignore_index, self.class_weight, sample_weight)
 
     def of(self, batch: LossBatch) -> Tensor:
         """Return the loss of a batch that was checked."""
@@ -331,11 +324,18 @@ def double(values: Tensor) -> Tensor:
     return values.float() if values.device.type == "mps" else values.double()
 
 
+def check_word(word: str, words: Sequence[str], argument: str, caller: str, hint: str = "choose one of them") -> Any:
+    """Return a word if it is one of some."""
+    if word not in words:
+        *first, last = map(repr, words)
+        raise input_error(argument, caller, f"be {', '.join(first)} or {last}", repr(word), hint)
+    return word
+
+
 def check_reduction(reduction: str, caller: str) -> Reduction:
     """Return the reduction if it is one of torch's three words."""
-    if reduction not in ("mean", "sum", "none"):
-        raise input_error("reduction", caller, "be 'mean', 'sum' or 'none'", repr(reduction), "choose one of them")
-    return reduction  # type: ignore[return-value]  # narrowed above
+    found: Reduction = check_word(reduction, ("mean", "sum", "none"), "reduction", caller)
+    return found
 
 
 def check_positive(value: float, argument: str, caller: str) -> float:

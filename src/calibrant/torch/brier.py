@@ -39,9 +39,7 @@ def brier_loss(
     0.5
     """
     check_reduction(reduction, "brier_loss")
-    batch = check_batch(
-        logits, target, "brier_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
-    )
+    batch = check_batch(logits, target, "brier_loss", ignore_index, class_weight, sample_weight)
     return _brier(batch, reduction)
 
 

@@ -46,14 +46,7 @@ def entropy_penalty(
     -1.386294
     """
     check_reduction(reduction, "entropy_penalty")
-    batch = check_batch(
-        logits,
-        target,
-        "entropy_penalty",
-        ignore_index=ignore_index,
-        class_weight=class_weight,
-        sample_weight=sample_weight,
-    )
+    batch = check_batch(logits, target, "entropy_penalty", ignore_index, class_weight, sample_weight)
     return _entropy(batch, reduction)
 
 

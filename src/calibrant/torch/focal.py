@@ -48,9 +48,7 @@ def focal_loss(
     """
     _check_gamma(gamma, "focal_loss")
     check_reduction(reduction, "focal_loss")
-    batch = check_batch(
-        logits, target, "focal_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
-    )
+    batch = check_batch(logits, target, "focal_loss", ignore_index, class_weight, sample_weight)
     return _focal_mean(batch, gamma, reduction)
 
 

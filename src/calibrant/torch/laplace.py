@@ -14,7 +14,7 @@ from calibrant._typing import Floats, Ints
 from calibrant.calibrators._torch_module import WideStates
 from calibrant.core.links import softmax
 from calibrant.errors import NotFittedError, input_error
-from calibrant.torch.batch import check_positive
+from calibrant.torch.batch import check_positive, check_word
 from calibrant.torch.passes import (
     as_batches,
     counted,
@@ -94,8 +94,7 @@ class LastLayerLaplace(WideStates):
         layer: nn.Module | str | None = None,
     ) -> None:
         super().__init__()
-        if hessian not in ("kron", "full"):
-            raise input_error("hessian", "LastLayerLaplace", "be 'kron' or 'full'", repr(hessian), "choose one of them")
+        check_word(hessian, ("kron", "full"), "hessian", "LastLayerLaplace")
         if prior_precision != "evidence":
             check_positive(float(prior_precision), "prior_precision", "LastLayerLaplace")
         self.model = model

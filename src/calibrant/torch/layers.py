@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  # torch's own abbreviation
 
 from calibrant.errors import input_error
-from calibrant.torch.batch import check_positive, widen
+from calibrant.torch.batch import check_positive, check_word, widen
 from calibrant.torch.dropout import add_noise, wide
 
 #: One number for all axes, or one for each.
@@ -149,14 +149,8 @@ class _BayesConv(_BayesWeights):
                 f"{groups} with {in_channels} and {out_channels}",
                 "use 1, or in_channels for a depthwise layer",
             )
-        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise input_error(
-                "padding_mode",
-                caller,
-                "be 'zeros', 'reflect', 'replicate' or 'circular'",
-                repr(padding_mode),
-                "as in torch's convolutions",
-            )
+        modes = ("zeros", "reflect", "replicate", "circular")
+        check_word(padding_mode, modes, "padding_mode", caller, "as in torch's convolutions")
         super().__init__((out_channels, in_channels // groups, *size), bias, prior_std, initial_std, caller)
         self.stride, self.padding, self.dilation, self.groups = steps, padding, holes, groups
         self.padding_mode = padding_mode

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from calibrant._deprecated import warn_renamed
-from calibrant.errors import input_error
 from calibrant.torch.batch import (
     IGNORE,
     BatchLoss,
     LossBatch,
     check_batch,
     check_positive,
+    check_word,
     document,
     double,
     may_look,
@@ -89,10 +89,8 @@ def mmce_loss(
         warn_renamed("mmce_loss(normalisation=...)", "mmce_loss(normalization=...)")
         normalization = normalisation
     check_positive(width, "width", "mmce_loss")
-    _check_normalization(normalization, "mmce_loss")
-    batch = check_batch(
-        logits, target, "mmce_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
-    )
+    check_word(normalization, ("paper", "official"), "normalization", "mmce_loss")
+    batch = check_batch(logits, target, "mmce_loss", ignore_index, class_weight, sample_weight)
     return _mmce(batch, width, weighted, normalization)
 
 
@@ -204,13 +202,6 @@ class _KernelSums(torch.autograd.Function):  # type: ignore[misc]  # torch is un
         return half + half.T
 
 
-def _check_normalization(normalization: str, caller: str) -> None:
-    if normalization not in ("paper", "official"):
-        raise input_error(
-            "normalization", caller, "be 'paper' or 'official'", repr(normalization), "choose one of them"
-        )
-
-
 class MMCELoss(BatchLoss):
     """Maximum mean calibration error of a batch as a penalty; see `mmce_loss`.
 
@@ -249,7 +240,7 @@ class MMCELoss(BatchLoss):
         if normalisation is not None:
             warn_renamed("MMCELoss(normalisation=...)", "MMCELoss(normalization=...)")
             normalization = normalisation
-        _check_normalization(normalization, "MMCELoss")
+        check_word(normalization, ("paper", "official"), "normalization", "MMCELoss")
         self.width = check_positive(width, "width", "MMCELoss")
         self.weighted = weighted
         self.normalization = normalization

@@ -48,14 +48,7 @@ def label_smoothing(
     """
     _check_smoothing(smoothing, "label_smoothing")
     check_reduction(reduction, "label_smoothing")
-    batch = check_batch(
-        logits,
-        target,
-        "label_smoothing",
-        ignore_index=ignore_index,
-        class_weight=class_weight,
-        sample_weight=sample_weight,
-    )
+    batch = check_batch(logits, target, "label_smoothing", ignore_index, class_weight, sample_weight)
     return _smoothed(batch, smoothing, reduction)
 
 

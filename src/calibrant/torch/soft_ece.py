@@ -70,14 +70,7 @@ def soft_ece_loss(
     check_n_bins(n_bins, "soft_ece_loss")
     check_positive(temperature, "temperature", "soft_ece_loss")
     _check_norm(norm, "soft_ece_loss")
-    batch = check_batch(
-        logits,
-        target,
-        "soft_ece_loss",
-        ignore_index=ignore_index,
-        class_weight=class_weight,
-        sample_weight=sample_weight,
-    )
+    batch = check_batch(logits, target, "soft_ece_loss", ignore_index, class_weight, sample_weight)
     return _soft_ece(batch, n_bins, temperature, norm)
 
 

@@ -19,7 +19,7 @@ from calibrant.core.row_scores import program
 from calibrant.core.tables import DEEPEST, NUDGE, PARTS, PER_OCTAVE, SLACK, Table
 from calibrant.errors import input_error
 from calibrant.metrics.recipes import MeanScore, ScoreSums
-from calibrant.torch.batch import IGNORE, check_batch
+from calibrant.torch.batch import IGNORE, check_batch, check_word
 from calibrant.views import View, as_view
 
 #: Sums of each cell: Σw, Σw·s, Σw·t, Σw·e; with weights also the count and Σw².
@@ -65,8 +65,7 @@ class Stream:
     ) -> None:
         if n_classes < 2:
             raise input_error("n_classes", caller, "be at least 2", repr(n_classes), "count columns")
-        if space not in ("logit", "proba"):
-            raise input_error("space", caller, "be 'logit' or 'proba'", repr(space), "choose one")
+        check_word(space, ("logit", "proba"), "space", caller, "choose one")
         self.n_classes, self.space, self.metrics, self.caller = int(n_classes), space, tuple(metrics), caller
         self.ignore_index, self.weighted = int(ignore_index), bool(weighted)
         self.per_cell = WEIGHTED_SUMS if weighted else SUMS

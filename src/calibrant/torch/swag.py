@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from calibrant.calibrators._torch_module import WideStates
 from calibrant.errors import NotFittedError, input_error
+from calibrant.torch.batch import check_word
 from calibrant.torch.passes import device_of, find_layer, run, split_batch
 
 #: Smallest variance of a weight; the original's.
@@ -76,8 +77,7 @@ class SWAG(WideStates):
         super().__init__()
         if isinstance(rank, bool) or int(rank) != rank or rank < 0 or rank == 1:
             raise input_error("rank", "SWAG", "be 0 or a whole number of at least 2", repr(rank), "20 is usual")
-        if layers not in ("all", "last"):
-            raise input_error("layers", "SWAG", "be 'all' or 'last'", repr(layers), "choose one of them")
+        check_word(layers, ("all", "last"), "layers", "SWAG")
         self.model = model
         self.rank = int(rank)
         self.layers = layers

@@ -10,6 +10,7 @@ from calibrant._typing import Array, ArrayLike, Floats
 from calibrant.core.inputs import check_labels
 from calibrant.core.links import softmax
 from calibrant.errors import NotFittedError, input_error
+from calibrant.torch.batch import check_word
 from calibrant.torch.predictive import Predictive
 
 
@@ -47,11 +48,7 @@ class MonteCarloTemperature:
     """
 
     def __init__(self, objective: Literal["mean", "samples"] = "mean") -> None:
-        if objective not in ("mean", "samples"):
-            raise input_error(
-                "objective", "MonteCarloTemperature", "be 'mean' or 'samples'", repr(objective), "choose one of them"
-            )
-        self.objective = objective
+        self.objective = check_word(objective, ("mean", "samples"), "objective", "MonteCarloTemperature")
 
     def fit(self, samples: Predictive | Array, y: ArrayLike | None = None) -> MonteCarloTemperature:
         """Find T from held-out sample logits (S, n, K), or a `Predictive` that kept them and its labels."""

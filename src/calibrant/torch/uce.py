@@ -60,9 +60,7 @@ def uce_loss(
     0.570951
     """
     check_n_bins(n_bins, "uce_loss")
-    batch = check_batch(
-        logits, target, "uce_loss", ignore_index=ignore_index, class_weight=class_weight, sample_weight=sample_weight
-    )
+    batch = check_batch(logits, target, "uce_loss", ignore_index, class_weight, sample_weight)
     return _uce(batch, n_bins, per_class)
 
 

@@ -24,12 +24,19 @@ from calibrant.summary.files import summary_files
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
 from calibrant.workflows.rejection import check_rejected_share
 from calibrant.workflows.second import aligned, calibrated_rows, check_files, open_all_rows
-from calibrant.workflows.sources import Reading, array_rows, is_large, left_out, names_of, need_bins, on_files
+from calibrant.workflows.sources import (
+    ENGINES,
+    LAYOUT,
+    Reading,
+    array_rows,
+    is_large,
+    left_out,
+    names_of,
+    need_bins,
+    on_files,
+)
 
 __all__ = ["compare"]
-
-#: What only engines need.
-_ENGINES = ("engine", "master", "strict", "skip_bad_files", "max_rejected")
 
 
 def compare(
@@ -128,12 +135,7 @@ def compare(
         "n_bins": 15 if n_bins is None else n_bins,
         "rng": rng,
     }
-    layout: dict[str, Any] = {"proba": proba, "label": label, "weight": weight, "mean": mean}
-    layout |= {"variance": variance, "std": std, "confidence": confidence, "correct": correct}
-    how = Reading("compare", normalize=normalize, part=part, input_format=input_format, **layout)
-    how = replace(how, sample_weight=sample_weight, classes=classes, positive=positive, percent=percent)
-    how = replace(how, weight_kind=weight_kind, engine=engine, master=master, strict=strict)
-    how = replace(how, skip_bad_files=skip_bad_files, max_rejected=max_rejected)
+    how = Reading.of("compare", locals() | {"space": None})
     if is_path(y_true) or is_frame(y_true):
         if space is not None and not isinstance(space, str):
             raise left_out("space", "compare", "as a pair next to files: their names say it", space)
@@ -144,7 +146,7 @@ def compare(
         done = _compare_sources(y_true, before, calibrator, replace(how, space=space), groups, settings, key)
         need_bins(n_bins, done.results, done.task, "compare")
         return done
-    how.refuse((*layout, "part", "input_format", *_ENGINES), "next to arrays")
+    how.refuse((*LAYOUT, "input_format", *ENGINES), "next to arrays")
     if key is not None:
         raise left_out("key", "compare", "next to arrays", key)
     spaces = (space or "proba",) * 2 if space is None or isinstance(space, str) else tuple(space)
@@ -193,7 +195,7 @@ def _compare_sources(
                 f"{data} keeps no rows, and compare pairs rows", hint="name the files it was made of, or evaluate both"
             )
     keys = names_of(key, "compare")
-    asked = keys or any(getattr(how, name) for name in _ENGINES) or any(map(is_lazy, (first, second)))
+    asked = keys or any(getattr(how, name) for name in ENGINES) or any(map(is_lazy, (first, second)))
     plain = groups is None and how.weight_kind is None and how.mean is None and how.variance is None and how.std is None
     if asked or (calibrator is not None and plain and _needs_engine(first, calibrator)):
         return _compare_cells(first, second, calibrator, how, groups, settings, keys)
@@ -243,7 +245,7 @@ def _compare_cells(
         raise left_out("key", "compare", "next to a calibrator", key)
     if how.engine != "spark":
         how.refuse(("master",), "on other engines than Spark")
-    options = {"key": key, **{name: getattr(how, name) for name in _ENGINES}}
+    options = {"key": key, **{name: getattr(how, name) for name in ENGINES}}
     asked, given = next(((name, value) for name, value in options.items() if value), ("engine", "auto"))
     for data in (first, second):
         if is_path(data) and not is_many(data) and file_format(data, how.input_format) not in TABLES:

@@ -35,7 +35,8 @@ from calibrant.summary.files import load_summaries
 from calibrant.workflows.rejection import check_rejected_share
 
 __all__ = [
-    "SAME_COLUMNS", "Opened", "Reading", "array_rows", "left_out", "names_of", "need_bins", "open_data", "open_rows"
+    "ENGINES", "LAYOUT", "SAME_COLUMNS", "Opened", "Reading", "array_rows", "left_out", "names_of", "need_bins",
+    "open_data", "open_rows"
 ]  # fmt: skip
 
 #: Name of a slice column that is not in the data: the file of each row.
@@ -47,8 +48,8 @@ LARGE = 1 << 30
 _STREAMED = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
 _log = logging.getLogger("calibrant.read")
 #: What only files and frames need.
-_ENGINES = ("engine", "master", "strict", "skip_bad_files", "max_rejected")
-_LAYOUT = ("proba", "label", "weight", "mean", "variance", "std", "part", "confidence", "correct")
+ENGINES = ("engine", "master", "strict", "skip_bad_files", "max_rejected")
+LAYOUT = ("proba", "label", "weight", "mean", "variance", "std", "part", "confidence", "correct")
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Reading:
     @property
     def layout(self) -> Layout:
         """Names of columns and arrays."""
-        every = (*_LAYOUT, "space", "default_part", "labels_needed", "positive", "percent")
+        every = (*LAYOUT, "space", "default_part", "labels_needed", "positive", "percent")
         given = {name: getattr(self, name) for name in every}
         return Layout(**given, classes=self.known_classes)
 
@@ -327,7 +328,7 @@ def _checked(found: Any, how: Reading) -> Any:
 
 
 def _from_arrays(y_true: Any, y_proba: Any, how: Reading, by: Any, groups: Any) -> Opened:
-    how.refuse((*_LAYOUT, *_ENGINES, "input_format"), "next to arrays")
+    how.refuse((*LAYOUT, *ENGINES, "input_format"), "next to arrays")
     if hasattr(y_proba, "crps"):  # a forecast of a whole distribution: Normal, Samples, Quantiles
         how.refuse(("space", "classes", "normalize", "pairs", "positive", "percent"), "for regression")
         evidence: Any = check_rows(y_true, y_proba, None, caller=how.caller, sample_weight=how.sample_weight)
@@ -375,7 +376,7 @@ def array_rows(y_true: Any, y_proba: Any, how: Reading) -> Predictions:
 
 def _from_evidence(data: Any, how: Reading, by: Any, groups: Any) -> Opened:
     every = ("space", "normalize", "sample_weight", "classes", "pairs", "input_format")
-    how.refuse((*_LAYOUT, *_ENGINES, *every, "positive", "percent"), "next to evidence")
+    how.refuse((*LAYOUT, *ENGINES, *every, "positive", "percent"), "next to evidence")
     if hasattr(data, "sorted_parts"):
         for name, value in (("by", by), ("groups", groups)):
             if value is not None:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, declare
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.parallel import map_chunks
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import crps_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -22,39 +22,30 @@ def crps_rows(rows: Rows) -> Floats:
     return np.concatenate(list(parts))
 
 
-METRIC = declare(
-    Metric(
-        name="crps",
-        function="crps",
-        title="Continuous ranked probability score",
-        plain="distance between the whole forecast and the outcome",
-        notion="proper score",
-        estimates="the whole distribution (proper score)",
-        bound="upper",
-        weakness="rewards sharp rows less than the log score punishes wild ones",
-        paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA, eq. "
-        "(20)-(21)",
-        cost="O(n), O(n·m log m) for m samples",
-        state="score sums",
-        range=(0.0, math.inf),
-        unit="y",
-        proper=True,
-        default=True,
-        task="regression",
-        recipe=RowMean(crps_rows, crps_law, levels_only=True),
-        percent=False,
-    )
+METRIC = Metric(
+    name="crps",
+    title="Continuous ranked probability score",
+    plain="distance between the whole forecast and the outcome",
+    notion="proper score",
+    estimates="the whole distribution (proper score)",
+    bound="upper",
+    weakness="rewards sharp rows less than the log score punishes wild ones",
+    paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA, eq. (20)-(21)",
+    cost="O(n), O(n·m log m) for m samples",
+    state="score sums",
+    range=(0.0, math.inf),
+    unit="y",
+    proper=True,
+    default=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def crps(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+) -> Recipe:
     """Average the absolute error of whole predictive distributions.
 
     Notes
@@ -68,4 +59,4 @@ def crps(
     >>> crps([0.0], [0.0], [1.0])  # (√2 − 1)/√π
     0.2337
     """
-    return METRIC(**locals())
+    return RowMean(crps_rows, crps_law, levels_only=True)

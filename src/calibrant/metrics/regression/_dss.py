@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, declare
-from calibrant.core.predictions import Prediction
+from calibrant.core.declare import Metric, Recipe
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import dss_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -19,41 +19,33 @@ def dss_rows(rows: Rows) -> Floats:
     return rows.ratio + np.log(rows.variance)  # [1] section 2: S(P, y) = (μ − y)²/σ² + log σ²
 
 
-METRIC = declare(
-    Metric(
-        name="dss",
-        function="dss",
-        title="Dawid-Sebastiani score",
-        plain="fit of mean and variance together",
-        notion="proper score",
-        estimates="mean and variance together (proper score)",
-        bound=None,
-        weakness="unbounded below (its unit is that of log y²), so only differences speak; one wild row with a tiny "
-        "variance can decide it",
-        paper="Gruber & Buettner (2022), Better Uncertainty Calibration via Proper Scores for Classification and "
-        "Beyond, NeurIPS, section 2; Dawid & Sebastiani (1999), Coherent dispersion criteria for optimal "
-        "experimental design",
-        cost="O(n)",
-        state="score sums",
-        perfect=None,
-        range=(-math.inf, math.inf),
-        proper=True,
-        default=True,
-        task="regression",
-        recipe=RowMean(dss_rows, dss_law),
-        percent=False,
-    )
+METRIC = Metric(
+    name="dss",
+    title="Dawid-Sebastiani score",
+    plain="fit of mean and variance together",
+    notion="proper score",
+    estimates="mean and variance together (proper score)",
+    bound=None,
+    weakness="unbounded below (its unit is that of log y²), so only differences speak; one wild row with a tiny "
+    "variance can decide it",
+    paper="Gruber & Buettner (2022), Better Uncertainty Calibration via Proper Scores for Classification and "
+    "Beyond, NeurIPS, section 2; Dawid & Sebastiani (1999), Coherent dispersion criteria for optimal "
+    "experimental design",
+    cost="O(n)",
+    state="score sums",
+    perfect=None,
+    range=(-math.inf, math.inf),
+    proper=True,
+    default=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def dss(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+) -> Recipe:
     """Score mean and variance: squared error in units of the predicted variance, plus the log variance.
 
     Notes
@@ -67,4 +59,4 @@ def dss(
     >>> dss([1.0, 3.0], [1.0, 1.0], [1.0, 4.0])  # (0 + 0 + 1 + log 4)/2
     1.193
     """
-    return METRIC(**locals())
+    return RowMean(dss_rows, dss_law)

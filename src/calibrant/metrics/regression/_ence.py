@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, Recipe, declare
-from calibrant.core.predictions import Prediction
+from calibrant.core.declare import Metric, Recipe
+from calibrant.core.predictions import Means
 from calibrant.metrics.regression.variance_bins import Binning, Bins, VarianceError
 
 
@@ -19,43 +19,35 @@ def ence_of(error: Floats, binning: Binning) -> Floats:
     return np.asarray((np.abs(predicted - observed) / predicted).mean(axis=-1))  # [1] ENCE
 
 
-def _recipe(*, n_bins: int = 15, bins: Bins = "mass") -> Recipe:
-    return VarianceError(n_bins, bins, "std", ence_of, "ence")
-
-
-METRIC = declare(
-    Metric(
-        name="ence",
-        function="ence",
-        title="Expected normalized calibration error",
-        plain="relative gap between predicted and observed standard deviation, by ranges of the variance",
-        notion="variance calibration",
-        estimates="relative error of the standard deviation by variance range",
-        bound="lower",
-        recipe=_recipe,
-        weakness="grows with the number of bins over n even for a calibrated model (about 0.56·√(bins/n))",
-        paper="Levi, Gispan, Giladi & Fetaya (2022), Evaluating and Calibrating Uncertainty Prediction in Regression "
-        "Tasks, Sensors, definition of ENCE",
-        cost="O(n log n)",
-        state="all rows",
-        range=(0.0, math.inf),
-        task="regression",
-        percent=False,
-        default=True,
-    )
+METRIC = Metric(
+    name="ence",
+    title="Expected normalized calibration error",
+    plain="relative gap between predicted and observed standard deviation, by ranges of the variance",
+    notion="variance calibration",
+    estimates="relative error of the standard deviation by variance range",
+    bound="lower",
+    weakness="grows with the number of bins over n even for a calibrated model (about 0.56·√(bins/n))",
+    paper="Levi, Gispan, Giladi & Fetaya (2022), Evaluating and Calibrating Uncertainty Prediction in Regression "
+    "Tasks, Sensors, definition of ENCE",
+    cost="O(n log n)",
+    state="all rows",
+    range=(0.0, math.inf),
+    task="regression",
+    percent=False,
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def ence(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     n_bins: int = 15,
     bins: Bins = "mass",
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> Recipe:
     """Compare predicted with observed standard deviation, relatively, by ranges of the predicted variance.
 
     Parameters
@@ -77,4 +69,4 @@ def ence(
     >>> ence([0.5, -0.5], [0.0, 0.0], [1.0, 1.0], n_bins=1)  # |1 − 0.5|/1
     0.5
     """
-    return METRIC(**locals())
+    return VarianceError(n_bins, bins, "std", ence_of, "ence")

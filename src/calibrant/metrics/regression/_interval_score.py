@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.options import check_share
 from calibrant.core.parallel import map_chunks
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -29,43 +29,34 @@ def interval_rows(rows: Rows, level: float) -> Floats:
     return np.concatenate(list(map_chunks(visit, rows.pieces(2))))
 
 
-def _recipe(*, level: float = 0.9) -> Recipe:
-    score = partial(interval_rows, level=check_share(level, "level", "interval_score"))
-    return RowMean(score, levels_only=True)
-
-
-METRIC = declare(
-    Metric(
-        name="interval-score",
-        function="interval_score",
-        title="Interval score",
-        plain="width of the central interval plus a fine for truths outside it",
-        notion="proper score of two quantiles",
-        estimates="one central interval (proper score)",
-        bound=None,
-        recipe=_recipe,
-        weakness="looks at one interval only",
-        paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA, eq. (43)",
-        cost="O(n)",
-        state="score sums",
-        range=(0.0, math.inf),
-        unit="y",
-        proper=True,
-        task="regression",
-        percent=False,
-    )
+METRIC = Metric(
+    name="interval-score",
+    title="Interval score",
+    plain="width of the central interval plus a fine for truths outside it",
+    notion="proper score of two quantiles",
+    estimates="one central interval (proper score)",
+    bound=None,
+    weakness="looks at one interval only",
+    paper="Gneiting & Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation, JASA, eq. (43)",
+    cost="O(n)",
+    state="score sums",
+    range=(0.0, math.inf),
+    unit="y",
+    proper=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def interval_score(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     level: float = 0.9,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> Recipe:
     """Average the width of the central interval plus a fine for every truth outside it.
 
     Parameters
@@ -83,4 +74,5 @@ def interval_score(
     >>> interval_score([0.0], [0.0], [1.0], level=0.9)  # 2·1.6449, nothing outside
     3.2897
     """
-    return METRIC(**locals())
+    score = partial(interval_rows, level=check_share(level, "level", "interval_score"))
+    return RowMean(score, levels_only=True)

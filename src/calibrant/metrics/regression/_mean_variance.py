@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import DESCRIPTIVE, Metric, declare
-from calibrant.core.predictions import Prediction
+from calibrant.core.declare import DESCRIPTIVE, Metric, Recipe
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -15,38 +15,30 @@ def _rows(rows: Rows) -> Floats:
     return rows.variance
 
 
-METRIC = declare(
-    Metric(
-        name="mean-variance",
-        function="average_variance",
-        title="Mean predicted variance",
-        plain="squared error the model expects of itself",
-        notion=DESCRIPTIVE,
-        estimates="the squared error the model claims",
-        bound="exact",
-        recipe=RowMean(_rows),
-        weakness="says nothing about where the claim is wrong",
-        paper="–",
-        cost="O(n)",
-        state="score sums",
-        smaller_is_better=None,
-        perfect=None,
-        range=(0.0, math.inf),
-        unit="y²",
-        task="regression",
-        percent=False,
-    )
+METRIC = Metric(
+    name="mean-variance",
+    title="Mean predicted variance",
+    plain="squared error the model expects of itself",
+    notion=DESCRIPTIVE,
+    estimates="the squared error the model claims",
+    bound="exact",
+    weakness="says nothing about where the claim is wrong",
+    paper="–",
+    cost="O(n)",
+    state="score sums",
+    smaller_is_better=None,
+    perfect=None,
+    range=(0.0, math.inf),
+    unit="y²",
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def average_variance(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+) -> Recipe:
     """Average the predicted variance, to be held against `mean_squared_error`; `y_true` is checked but not used.
 
     Examples
@@ -55,4 +47,4 @@ def average_variance(
     >>> average_variance([2.0, 0.0], [0.0, 0.0], [1.0, 3.0])
     2.0
     """
-    return METRIC(**locals())
+    return RowMean(_rows)

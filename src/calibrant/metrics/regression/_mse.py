@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, declare
-from calibrant.core.predictions import Prediction
+from calibrant.core.declare import Metric, Recipe
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import mse_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -17,38 +17,30 @@ def mse_rows(rows: Rows) -> Floats:
     return rows.squared_error
 
 
-METRIC = declare(
-    Metric(
-        name="mse",
-        function="mean_squared_error",
-        title="Mean squared error",
-        plain="squared error of the predicted mean",
-        notion="proper score of the mean",
-        estimates="mean squared error; a calibrated model's average variance",
-        bound=None,
-        weakness="sees the variance only through what a calibrated model would show",
-        paper="–",
-        cost="O(n)",
-        state="score sums",
-        range=(0.0, math.inf),
-        unit="y²",
-        proper=True,
-        default=True,
-        task="regression",
-        recipe=RowMean(mse_rows, mse_law),
-        percent=False,
-    )
+METRIC = Metric(
+    name="mse",
+    title="Mean squared error",
+    plain="squared error of the predicted mean",
+    notion="proper score of the mean",
+    estimates="mean squared error; a calibrated model's average variance",
+    bound=None,
+    weakness="sees the variance only through what a calibrated model would show",
+    paper="–",
+    cost="O(n)",
+    state="score sums",
+    range=(0.0, math.inf),
+    unit="y²",
+    proper=True,
+    default=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def mean_squared_error(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+) -> Recipe:
     """Average the squared error of the predicted mean.
 
     Notes
@@ -61,4 +53,4 @@ def mean_squared_error(
     >>> mean_squared_error([2.0, 0.0], [0.0, 0.0], [1.0, 1.0])
     2.0
     """
-    return METRIC(**locals())
+    return RowMean(mse_rows, mse_law)

@@ -9,9 +9,9 @@ import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
 from calibrant.core.columns import check_levels
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.parallel import map_chunks
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.recipes import RowMean
 
@@ -26,42 +26,34 @@ def pinball_rows(rows: Rows, levels: Floats) -> Floats:
     return np.concatenate(list(map_chunks(visit, rows.pieces(len(levels)))))
 
 
-def _recipe(*, levels: int | ArrayLike = 99) -> Recipe:
-    return RowMean(partial(pinball_rows, levels=check_levels(levels, "pinball")), levels_only=True)
-
-
-METRIC = declare(
-    Metric(
-        name="pinball",
-        function="pinball",
-        title="Pinball loss",
-        plain="distance between predicted quantiles and the outcome",
-        notion="proper score of quantiles",
-        estimates="the quantiles at the levels (proper score)",
-        bound=None,
-        recipe=_recipe,
-        weakness="says nothing between and beyond the levels",
-        paper="Koenker & Bassett (1978), Regression Quantiles, Econometrica",
-        cost="O(n · levels), in cache-sized pieces",
-        state="score sums",
-        range=(0.0, math.inf),
-        unit="y",
-        proper=True,
-        task="regression",
-        percent=False,
-    )
+METRIC = Metric(
+    name="pinball",
+    title="Pinball loss",
+    plain="distance between predicted quantiles and the outcome",
+    notion="proper score of quantiles",
+    estimates="the quantiles at the levels (proper score)",
+    bound=None,
+    weakness="says nothing between and beyond the levels",
+    paper="Koenker & Bassett (1978), Regression Quantiles, Econometrica",
+    cost="O(n · levels), in cache-sized pieces",
+    state="score sums",
+    range=(0.0, math.inf),
+    unit="y",
+    proper=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def pinball(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     levels: int | ArrayLike = 99,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> Recipe:
     """Average the pinball (check) loss of the predicted quantiles over rows and levels.
 
     Notes
@@ -75,4 +67,4 @@ def pinball(
     >>> pinball([1.0], [0.0], [1.0], levels=[0.5])  # half the absolute error
     0.5
     """
-    return METRIC(**locals())
+    return RowMean(partial(pinball_rows, levels=check_levels(levels, "pinball")), levels_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.options import check_rng
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import KolmogorovNull
 
@@ -51,42 +51,34 @@ class PitDistance(Recipe):
         return KolmogorovNull(round(forecast.total))
 
 
-def _recipe(*, rng: RNG = None) -> Recipe:
-    return PitDistance(rng)
-
-
-METRIC = declare(
-    Metric(
-        name="pit-ks",
-        function="pit_ks",
-        title="Kolmogorov-Smirnov distance of the PIT",
-        plain="largest gap between quantile levels and how often truths fall below them",
-        notion="probabilistic calibration",
-        estimates="distance of the PIT from uniform",
-        bound="lower",
-        recipe=_recipe,
-        weakness="blind to errors that cancel over rows (too wide here, too narrow there); a calibrated model shows "
-        "about 0.87/√n",
-        paper="Gneiting, Balabdaoui & Raftery (2007), Probabilistic forecasts, calibration and sharpness, JRSS B, "
-        "section 3",
-        cost="O(n log n)",
-        state="all rows",
-        task="regression",
-        percent=False,
-        default=True,
-    )
+METRIC = Metric(
+    name="pit-ks",
+    title="Kolmogorov-Smirnov distance of the PIT",
+    plain="largest gap between quantile levels and how often truths fall below them",
+    notion="probabilistic calibration",
+    estimates="distance of the PIT from uniform",
+    bound="lower",
+    weakness="blind to errors that cancel over rows (too wide here, too narrow there); a calibrated model shows "
+    "about 0.87/√n",
+    paper="Gneiting, Balabdaoui & Raftery (2007), Probabilistic forecasts, calibration and sharpness, JRSS B, "
+    "section 3",
+    cost="O(n log n)",
+    state="all rows",
+    task="regression",
+    percent=False,
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def pit_ks(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     rng: RNG = None,
-) -> float:
+) -> Recipe:
     """Measure how far the probability integral transform is from uniform.
 
     Notes
@@ -99,4 +91,4 @@ def pit_ks(
     >>> pit_ks([0.0], [0.0], [1.0])  # PIT 0.5: the step of height 1 is 0.5 away on both sides
     0.5
     """
-    return METRIC(**locals())
+    return PitDistance(rng)

@@ -9,9 +9,9 @@ import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.core.columns import check_levels
-from calibrant.core.declare import Metric, Recipe, check_norm, declare
+from calibrant.core.declare import Metric, Recipe, check_norm
 from calibrant.core.inputs import check_names
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression._pit_ks import pit_of
@@ -64,37 +64,28 @@ class QuantileError(Recipe):
         return Null(self.gap(np.cumsum(counts, axis=1)[:, :-1] / n))
 
 
-def _recipe(*, levels: int | ArrayLike = 99, kind: Coverage = "quantile", norm: float = 1, rng: RNG = None) -> Recipe:
-    check_names(kind, ("quantile", "interval"), "kind", CALLER)
-    return QuantileError(tuple(check_levels(levels, CALLER).tolist()), kind, check_norm(norm, CALLER), rng)
-
-
-METRIC = declare(
-    Metric(
-        name="qce",
-        function=CALLER,
-        title="Quantile calibration error",
-        plain="mean gap between quantile levels and how often truths fall below them",
-        notion="quantile (marginal) calibration",
-        estimates="error of quantile levels",
-        bound="lower",
-        recipe=_recipe,
-        weakness="blind to errors that cancel over rows; a calibrated model shows about 0.31/√n",
-        paper="Kuleshov, Fenner & Ermon (2018), Accurate Uncertainties for Deep Learning Using Calibrated Regression, "
-        "ICML, calibration error of the diagnostic tools",
-        cost="O(n log levels)",
-        state="all rows",
-        task="regression",
-        percent=False,
-        default=True,
-    )
+METRIC = Metric(
+    name="qce",
+    title="Quantile calibration error",
+    plain="mean gap between quantile levels and how often truths fall below them",
+    notion="quantile (marginal) calibration",
+    estimates="error of quantile levels",
+    bound="lower",
+    weakness="blind to errors that cancel over rows; a calibrated model shows about 0.31/√n",
+    paper="Kuleshov, Fenner & Ermon (2018), Accurate Uncertainties for Deep Learning Using Calibrated Regression, "
+    "ICML, calibration error of the diagnostic tools",
+    cost="O(n log levels)",
+    state="all rows",
+    task="regression",
+    percent=False,
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def quantile_calibration_error(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     levels: int | ArrayLike = 99,
@@ -102,7 +93,7 @@ def quantile_calibration_error(
     norm: float = 1,
     sample_weight: ArrayLike | None = None,
     rng: RNG = None,
-) -> float:
+) -> Recipe:
     """Measure how far the fraction of truths below the predicted quantiles is from their levels.
 
     Parameters
@@ -123,4 +114,5 @@ def quantile_calibration_error(
     >>> quantile_calibration_error([-1.0, 3.0], [0.0, 0.0], [1.0, 1.0], levels=[0.5])
     0.0
     """
-    return METRIC(**locals())
+    check_names(kind, ("quantile", "interval"), "kind", CALLER)
+    return QuantileError(tuple(check_levels(levels, CALLER).tolist()), kind, check_norm(norm, CALLER), rng)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.core.declare import Metric, declare
-from calibrant.core.predictions import Prediction
+from calibrant.core.declare import Metric, Recipe
+from calibrant.core.predictions import Means
 from calibrant.core.rows import Rows
 from calibrant.metrics.regression.nulls import ratio_law
 from calibrant.metrics.regression.recipes import RowMean
@@ -17,40 +17,32 @@ def ratio_rows(rows: Rows) -> Floats:
     return rows.ratio
 
 
-METRIC = declare(
-    Metric(
-        name="ratio",
-        function="se_variance_ratio",
-        title="Squared error over variance",
-        plain="squared error over predicted variance; 1 is perfect, above it overconfident",
-        notion="calibration of the variance",
-        estimates="squared error over variance; 1 is perfect, above it overconfident",
-        bound="exact",
-        weakness="decided by the few largest ratios, and right on average where errors of opposite sign cancel",
-        paper="Gruber & Buettner (2022), Better Uncertainty Calibration via Proper Scores for Classification and "
-        "Beyond, NeurIPS, section 5 and table 2",
-        cost="O(n)",
-        state="score sums",
-        smaller_is_better=None,
-        perfect=1.0,
-        range=(0.0, math.inf),
-        two_sided=True,
-        default=True,
-        task="regression",
-        recipe=RowMean(ratio_rows, ratio_law),
-        percent=False,
-    )
+METRIC = Metric(
+    name="ratio",
+    title="Squared error over variance",
+    plain="squared error over predicted variance; 1 is perfect, above it overconfident",
+    notion="calibration of the variance",
+    estimates="squared error over variance; 1 is perfect, above it overconfident",
+    bound="exact",
+    weakness="decided by the few largest ratios, and right on average where errors of opposite sign cancel",
+    paper="Gruber & Buettner (2022), Better Uncertainty Calibration via Proper Scores for Classification and "
+    "Beyond, NeurIPS, section 5 and table 2",
+    cost="O(n)",
+    state="score sums",
+    smaller_is_better=None,
+    perfect=1.0,
+    range=(0.0, math.inf),
+    two_sided=True,
+    default=True,
+    task="regression",
+    percent=False,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def se_variance_ratio(
-    y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
-    variance: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
+    y_true: ArrayLike, mean: Means, variance: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+) -> Recipe:
     """Average squared error over predicted variance: above 1 the model is overconfident, below 1 underconfident.
 
     Notes
@@ -63,4 +55,4 @@ def se_variance_ratio(
     >>> se_variance_ratio([2.0, 0.0], [0.0, 0.0], [1.0, 1.0])
     2.0
     """
-    return METRIC(**locals())
+    return RowMean(ratio_rows, ratio_law)

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from calibrant._typing import ArrayLike
-from calibrant.core.declare import Metric, Recipe, declare
+from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_names
-from calibrant.core.predictions import Prediction
+from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
 from calibrant.core.rows import Rows
 from calibrant.core.weights import effective_n
@@ -105,43 +105,35 @@ class NormalKernelError(Recipe):
         return float(values.mean()) if len(values) else undefined("one whole block")
 
 
-def _recipe(*, estimator: str = "auto", bandwidth: Bandwidth = "median", block_size: int = 50) -> Recipe:
-    return NormalKernelError(estimator, bandwidth, block_size)
-
-
-METRIC = declare(
-    Metric(
-        name="skce",
-        function="skce_normal",
-        title="Squared kernel calibration error of normal forecasts",
-        plain="gap between whole forecasts and outcomes, compared by a kernel",
-        notion="calibration of the whole distribution",
-        estimates="kernel calibration error, squared",
-        bound=None,
-        recipe=_recipe,
-        weakness="its scale depends on the kernel, so compare it only with itself; unbiased values may be negative",
-        paper="Widmann, Lindsten & Zachariah (2021), Calibration tests beyond classification, ICLR",
-        cost="O(n²) time in tiles, O(n) memory; block O(n·block_size), linear O(n)",
-        state="all rows",
-        range=(-4.0, 4.0),
-        task="regression",
-        percent=False,
-        default=True,
-    )
+METRIC = Metric(
+    name="skce",
+    title="Squared kernel calibration error of normal forecasts",
+    plain="gap between whole forecasts and outcomes, compared by a kernel",
+    notion="calibration of the whole distribution",
+    estimates="kernel calibration error, squared",
+    bound=None,
+    weakness="its scale depends on the kernel, so compare it only with itself; unbiased values may be negative",
+    paper="Widmann, Lindsten & Zachariah (2021), Calibration tests beyond classification, ICLR",
+    cost="O(n²) time in tiles, O(n) memory; block O(n·block_size), linear O(n)",
+    state="all rows",
+    range=(-4.0, 4.0),
+    task="regression",
+    percent=False,
+    default=True,
 )
 
 
-@METRIC.documents
+@METRIC.defines
 def skce_normal(
     y_true: ArrayLike,
-    mean: ArrayLike | Prediction,
+    mean: Means,
     variance: ArrayLike | None = None,
     *,
     estimator: SkceEstimator = "unbiased",
     bandwidth: Bandwidth = "median",
     block_size: int = 50,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> Recipe:
     """Measure how far normal forecasts are from calibrated, by comparing pairs of rows.
 
     Of samples and quantiles the normal distribution with the same mean and variance is judged. `evaluate` takes all
@@ -184,4 +176,4 @@ def skce_normal(
     >>> skce_normal([0.0, 0.0], [0.0, 0.0], [1.0, 1.0], bandwidth="published")  # 1 − 2/√2 + 1/√3
     0.1631
     """
-    return METRIC(**locals())
+    return NormalKernelError(estimator, bandwidth, block_size)
