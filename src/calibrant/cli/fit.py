@@ -19,6 +19,7 @@ from calibrant.cli._options import (
 )
 from calibrant.cli._progress import progress
 from calibrant.cli._text import colored
+from calibrant.core.text import count, reasons
 
 #: Scores that decide between maps of means and variances; naming them here spares --help scikit-learn.
 REGRESSION = ("dss", "crps")
@@ -106,9 +107,8 @@ def command(file: str, *, output: str, method: str, as_json: bool, **options: An
     with progress("fitting") as bar:
         done = fit(file, method=method, progress=bar, **options)
     done.save(output)
-    left_out = ", ".join(f"{count} {reason}" for reason, count in done.rejected.items() if count)
-    if left_out:
-        emit(f"Note: {sum(done.rejected.values())} rows were left out ({left_out}).", err=True)
+    if why := reasons(done.rejected):
+        emit(f"Note: {count(sum(done.rejected.values()))} rows were left out ({why}).", err=True)
     if as_json:
         emit_json(done.to_dict() | {"output": output})
     else:

@@ -7,7 +7,7 @@ everywhere: 10,000 rows, 95%, 4.8 points, p < 0.001.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "DASH", "count", "first_upper", "percent", "plus_minus", "points", "proportion", "pvalue", "pvalue_phrase",
@@ -21,6 +21,17 @@ DASH = "–"
 def count(n: float) -> str:
     """Return a count with commas: ``10,000``; weighted counts keep one decimal only when they have one."""
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.1f}"
+
+
+def reasons(found: Mapping[str, float]) -> str:
+    """Return how often each reason was met, without those that never were.
+
+    Examples
+    --------
+    >>> reasons({"missing": 1200, "negative": 0, "outside [0, 1]": 3})
+    '1,200 missing, 3 outside [0, 1]'
+    """
+    return ", ".join(f"{count(times)} {reason}" for reason, times in found.items() if times)
 
 
 def significant(value: float | None, digits: int = 4) -> str:

@@ -18,6 +18,7 @@ from calibrant.core.resampling import Null, PathNull, replicate_tables
 from calibrant.core.row_scores import depends_on_truth
 from calibrant.core.surprises import RareNull
 from calibrant.core.tables import TEST_STEPS, Pairs, Table
+from calibrant.core.text import count, reasons
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT, Precision
 from calibrant.views import Classwise, View, as_view, needs_rows
@@ -85,10 +86,8 @@ class CellEvidence:
     def notes(self) -> tuple[str, ...]:
         """Rows that an engine left out, and sums that give values alone."""
         notes = []
-        out = {reason: count for reason, count in self.rejected.items() if count}
-        if out:
-            listed = ", ".join(f"{count} {reason}" for reason, count in out.items())
-            notes.append(f"{sum(out.values())} rows were left out ({listed})")
+        if why := reasons(self.rejected):
+            notes.append(f"{count(sum(self.rejected.values()))} rows were left out ({why})")
         if self.skipped:
             notes.append(f"{len(self.skipped)} files could not be read and were left out")
         if any(math.isfinite(sums.wx) and math.isnan(sums.c3) for sums in self.sums.values()):

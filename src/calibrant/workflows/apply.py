@@ -17,6 +17,7 @@ from calibrant.core.arguments import check_options
 from calibrant.core.atomic import atomic_path, explained, refuse, sweep, temporary_name
 from calibrant.core.frames import is_frame, is_lazy
 from calibrant.core.results import Record
+from calibrant.core.text import count, reasons
 from calibrant.engines.apply import apply_frame, count_unusable, find_scores
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.io.layout import Layout
@@ -73,16 +74,12 @@ class Applied(Record):
     @property
     def left_out(self) -> str | None:
         """How many rows have no result and why, in words; None if all have one."""
-        out = {reason: rows for reason, rows in (self.rejected or {}).items() if rows}
-        if not out and not self.skipped:
-            return None
-        parts = (
-            [f"{sum(out.values())} of {self.n} rows are NULL ({', '.join(f'{v} {k}' for k, v in out.items())})"]
-            if out
-            else []
-        )
-        parts += [f"{len(self.skipped)} files could not be read and were left out"] if self.skipped else []
-        return "; ".join(parts)
+        parts, rejected = [], self.rejected or {}
+        if why := reasons(rejected):
+            parts.append(f"{count(sum(rejected.values()))} of {count(self.n or 0)} rows are NULL ({why})")
+        if self.skipped:
+            parts.append(f"{count(len(self.skipped))} files could not be read and were left out")
+        return "; ".join(parts) or None
 
     def __str__(self) -> str:
         return f"Written to {self.output}."

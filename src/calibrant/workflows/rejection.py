@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.core.text import count, reasons
 from calibrant.errors import FileError, input_error
 
 __all__ = ["check_rejected_share", "share_of"]
@@ -34,8 +35,7 @@ def check_rejected_share(rejected: Mapping[str, int], n: int, how: Any) -> None:
         return
     most, out = share_of(how.max_rejected, how.caller), sum(rejected.values())
     if out > most * (out + n):
-        listed = ", ".join(f"{rows} {reason}" for reason, rows in rejected.items() if rows)
         raise FileError(
-            f"{out} of {out + n} rows cannot be used ({listed}), more than {100 * most:g}%",
+            f"{count(out)} of {count(out + n)} rows cannot be used ({reasons(rejected)}), more than {100 * most:g}%",
             hint="repair the rows, or raise {max_rejected}",
         )
