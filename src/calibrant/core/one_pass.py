@@ -39,7 +39,8 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
     visit = _VISITS[kind](k, tolerance, m, kernel)
 
     def look(rows: slice) -> Found:
-        return visit(matrix[rows], codes[rows]) if _in_range(codes[rows], k) else (False, 0.0, np.zeros(()))
+        known = kernel is not None or _in_range(codes[rows], k)  # kernels look for themselves
+        return visit(matrix[rows], codes[rows]) if known else (False, 0.0, np.zeros(()))
 
     alone = kernel is None and kind == "column"  # np.bincount, most of the work, lets no other thread run
     found = list(map_chunks(look, pieces(n, row_bytes, _TASK), 1 if alone else None))
@@ -60,9 +61,9 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
     size = lanes_of(m) * 2 * m
 
     def compiled(block: Array, codes: Ints) -> Found:
-        out = np.zeros((2, size))
+        out = np.zeros((size, 2))
         bad, high = kernel(bits_of(block), block, codes, 0.5 * tolerance, m, out)  # type: ignore[misc]  # if there is one
-        return not bad and high <= 1 + tolerance, high, out
+        return not bad and high <= 1 + tolerance, high, out.T
 
     def plain(block: Array, codes: Ints) -> Found:
         bits, one = bits_of(block), np.ones(k, block.dtype)
@@ -93,13 +94,13 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
     return plain if kernel is None else compiled
 
 
-def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float] | None) -> Visit:  # noqa: ARG001 -- as others
+def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:  # noqa: ARG001 -- as others
     size = lanes_of(m) * 2 * m
 
     def compiled(score: Array, codes: Ints) -> Found:
-        out = np.zeros((2, size))
-        high = kernel(bits_of(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
-        return high <= 1 + tolerance, high, out
+        out = np.zeros((size, 2))
+        bad, high = kernel(bits_of(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
+        return not bad and high <= 1 + tolerance, high, out.T
 
     def plain(score: Array, codes: Ints) -> Found:
         out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)  # new memory is slow to get

@@ -291,9 +291,9 @@ def width_bins(pairs: Pairs, m: int) -> Bins:
     def visit(rows: slice) -> Floats:
         if kernel is None:
             return count_width(score[rows], outcome[rows], None if weight is None else weight[rows], m)
-        out = np.zeros((2, lanes_of(m) * 2 * m))
+        out = np.zeros((lanes_of(m) * 2 * m, 2))
         kernel(bits[rows], score[rows], outcome[rows], m, out)
-        return out
+        return out.T
 
     parts = (visit(slice(0, n)),) if n <= CHUNK_SCORES else map_chunks(visit, row_chunks(n))
     return folded(sum(parts, np.zeros((2, lanes_of(m) * 2 * m))), m)
