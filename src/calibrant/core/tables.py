@@ -361,10 +361,11 @@ def mass_bins(pairs: Pairs, m: int) -> Bins:
     values = np.sort(pairs.score)
     edges = values[-(-np.arange(1, m) * n // m) - 1]
     cuts = np.concatenate([[0], np.searchsorted(values, edges, side="right"), [n]])
-    running = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    count, sums = np.diff(cuts), np.zeros(m)
+    sums[count > 0] = np.add.reduceat(values.astype(np.float64), cuts[:-1][count > 0])
     hits = np.searchsorted(edges, pairs.score[pairs.outcome], side="left")
     return Bins(
-        np.diff(cuts).astype(np.float64)[None, :],
-        np.diff(running[cuts])[None, :],
+        count.astype(np.float64)[None, :],
+        sums[None, :],
         np.bincount(hits, minlength=m).astype(np.float64)[None, :],
     )
