@@ -191,8 +191,8 @@ def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge
     return bad, _high(peaks.view(block.dtype))
 
 
-def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
-    """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
+def path_pass(keys: Any, scores: Any) -> tuple[float, float, float]:
+    """Return the highest and lowest point of the path Σ(t − s) over sorted pairs, ties taken together, and its end.
 
     `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` is room for some of the scores.
     """
@@ -213,7 +213,7 @@ def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
         high = max(high, path)
         low = min(low, path)
         start = stop
-    return high, -low
+    return high, low, path
 
 
 def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
@@ -319,8 +319,8 @@ TYPES: dict[str, tuple[list[Any], set[str]]] = {
     ),
     "path_pass": (
         [
-            numba.types.UniTuple(float64, 2)(read(int32), float32[::1]),
-            numba.types.UniTuple(float64, 2)(read(int64), float64[::1]),
+            numba.types.UniTuple(float64, 3)(read(int32), float32[::1]),
+            numba.types.UniTuple(float64, 3)(read(int64), float64[::1]),
         ],
         set(),
     ),

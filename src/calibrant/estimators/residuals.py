@@ -64,11 +64,11 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
     if pairs.weight is not None or pairs.expected is not None or dtype.itemsize not in (4, 8):
         return None
     keys, kernel = sorted_keys(pairs.score, pairs.outcome), fast.kernel("path_pass", len(pairs.score))
-    if kernel is not None:
-        high, low = kernel(keys, np.empty(2048, dtype))
-        return high, low
 
     def visit(rows: slice) -> tuple[float, float, float]:
+        if kernel is not None:
+            top, bottom, moved = kernel(keys[rows], np.empty(2048, dtype))
+            return top, bottom, moved
         here, after = keys[rows], keys[rows.start + 1 : rows.stop + 1]
         step = (here & 1).astype(np.float64)
         step -= (here >> 1).view(dtype)
@@ -79,7 +79,11 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
         return float(seen.max(initial=-np.inf)), float(seen.min(initial=np.inf)), float(path[-1])
 
     high = low = running = 0.0
-    for top, bottom, moved in map_chunks(visit, row_chunks(len(keys))):
+    parts = row_chunks(len(keys))
+    if kernel is not None and parts:  # halves that share no tie
+        cut = int(np.searchsorted(keys, keys[len(keys) // 2] & -2))
+        parts = [slice(cut), slice(cut, None)]
+    for top, bottom, moved in map_chunks(visit, parts):
         high, low, running = max(high, running + top), min(low, running + bottom), running + moved
     return high, -low
 
