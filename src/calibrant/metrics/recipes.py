@@ -243,9 +243,7 @@ def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str,
     return p, array_sources(p, forecast.hit[rows].astype(np.int64)[:, None])
 
 
-def _vector_sources(
-    forecast: Forecast, rows: slice, whole: bool
-) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
+def _vector_sources(forecast: Forecast, rows: slice, whole: bool) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
     p = forecast.block(rows).astype(np.float64, order="C") if whole else np.empty((len(forecast.codes[rows]), 0))
     return p, {
         "log_input": lambda: forecast.log_block(rows),
