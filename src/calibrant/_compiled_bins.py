@@ -217,12 +217,12 @@ def path_pass(keys: Any, scores: Any) -> tuple[float, float, float]:
 
 
 def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
-    """Share each weight between the two grid points around its position, `out` of shape (2, m)."""
+    """Share each weight between the two grid points around its position, `out` of shape (m, 2)."""
     for i in range(len(position)):
         low = min(max(np.int64(position[i]), 0), m - 2)
         upper = min(max(position[i] - low, 0.0), 1.0) * weights[i]
-        out[0, low] += weights[i] - upper
-        out[1, low] += upper
+        out[low, 0] += weights[i] - upper
+        out[low, 1] += upper
 
 
 def label_pass(block: Any, uniform: Any, out: Any) -> None:

@@ -187,16 +187,17 @@ class Smooth(Estimator):
         """Return the fixed point σ = smECE_σ."""
 
         def one(wt: Floats) -> float:
-            return smooth_error(table.score, (wt - table.ws) / table.total, self.grid)
+            return smooth_error(table.score, wt - table.ws, self.grid, table.total)
 
         return over_replicates(one, table.wt)
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
         """Smooth the residuals of the rows: a grid needs no sorted table."""
-        score = pairs.score.astype(np.float64)
+        score = pairs.score.astype(np.float64, copy=False)
         residual = np.subtract(pairs.outcome, score if pairs.expected is None else pairs.expected)
-        residual *= 1.0 / len(score) if pairs.weight is None else pairs.weight / pairs.weight.sum()
-        return smooth_error(score, residual, self.grid)
+        if pairs.weight is None:
+            return smooth_error(score, residual, self.grid, len(score))
+        return smooth_error(score, residual * pairs.weight, self.grid, pairs.weight.sum())
 
 
 def cumulative_extent(wt: Floats, ws: Floats) -> tuple[float, float]:
