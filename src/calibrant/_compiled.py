@@ -16,12 +16,8 @@ import numpy as np
 from numba import boolean, float64, int32, int64, uint64, void
 
 from calibrant import _compiled_bins as bins
-from calibrant._compiled_bins import F4 as _F4
-from calibrant._compiled_bins import F8 as _F8
-from calibrant._compiled_bins import REORDER as _REORDER
-from calibrant._compiled_bins import VECTOR as _VECTOR
-from calibrant._compiled_bins import read as _read
 
+_F4, _F8, _VECTOR, _REORDER, _read = bins.F4, bins.F8, bins.VECTOR, bins.REORDER, bins.read
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH is exact

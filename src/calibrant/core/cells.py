@@ -44,21 +44,11 @@ def fill_cells(pairs: Pairs, grid: int) -> Table:
     size = grid + 2 * (PARTS - 1)
     count = np.bincount(index, minlength=size)
     used = np.flatnonzero(count)
-    score = pairs.score.astype(np.float64)
 
     def collect(values: Array) -> Floats:
         return np.bincount(index, values, size)[used].astype(np.float64)
 
-    n = count[used].astype(np.float64)
-    weight = pairs.weight
-    if weight is None:
-        ws = collect(score)
-        we = ws if pairs.expected is None else collect(pairs.expected)
-        return Table(grid, dense_keys(used, grid), n, n, ws, collect(pairs.outcome), we, n)
-    ws = collect(weight * score)
-    we = ws if pairs.expected is None else collect(weight * pairs.expected)
-    wt, w2 = collect(weight * pairs.outcome), collect(weight * weight)
-    return Table(grid, dense_keys(used, grid), n, collect(weight), ws, wt, we, w2)
+    return Table.of(grid, dense_keys(used, grid), count[used], pairs, collect)
 
 
 def merge(tables: Sequence[Table], grid: int) -> Table:

@@ -34,11 +34,6 @@ class Program:
 
     steps: list[Step]
 
-    @property
-    def reads_input(self) -> bool:
-        """Whether the answer depends on the block itself, and not on further inputs alone."""
-        return len(self.steps) == 1 or any(0 in step.inputs for step in self.steps)
-
     def run(self, x: Array, sources: Mapping[str, Callable[[], Any]] | None = None) -> Floats:
         """Apply the map to a block of scores (n, K) with NumPy in float64; `sources` gives further inputs by name."""
         values: list[Any] = []

@@ -11,6 +11,7 @@ may carry leading axes (replicates of resampled labels), so one finishing code s
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,6 +130,18 @@ class Table:
         """Return the neutral element of ``+``."""
         none = np.zeros(0)
         return cls(grid, none if grid == 0 else none.astype(np.int64), none, none, none, none, none, none)
+
+    @classmethod
+    def of(cls, grid: int, keys: Array, count: Array, pairs: Pairs, collect: Callable[[Array], Floats]) -> Table:
+        """Return the table of pairs by key, given how many there are of each key and how values are added up by key."""
+        n, score, weight = count.astype(np.float64), pairs.score.astype(np.float64), pairs.weight
+        if weight is None:
+            ws = collect(score)
+            we = ws if pairs.expected is None else collect(pairs.expected)
+            return cls(grid, keys, n, n, ws, collect(pairs.outcome), we, n)
+        ws = collect(weight * score)
+        we = ws if pairs.expected is None else collect(weight * pairs.expected)
+        return cls(grid, keys, n, collect(weight), ws, collect(weight * pairs.outcome), we, collect(weight * weight))
 
     @property
     def score(self) -> Floats:
@@ -272,22 +285,7 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
         kept = pairs.weight > 0
         key, pairs = key[kept], pairs.take(kept)
     keys, where = np.unique(key, return_inverse=True)
-    size = len(keys)
-    score = pairs.score.astype(np.float64)
-    n = np.bincount(where, minlength=size).astype(np.float64)
-    if pairs.weight is None:
-        w = w2 = n
-        ws = sum_by(where, score, size)
-        wt = sum_by(where, pairs.outcome, size)
-        we = ws if pairs.expected is None else sum_by(where, pairs.expected, size)
-    else:
-        weight = pairs.weight
-        w = sum_by(where, weight, size)
-        w2 = sum_by(where, weight * weight, size)
-        ws = sum_by(where, weight * score, size)
-        wt = sum_by(where, weight * pairs.outcome, size)
-        we = ws if pairs.expected is None else sum_by(where, weight * pairs.expected, size)
-    return Table(grid, keys, n, w, ws, wt, we, w2)
+    return Table.of(grid, keys, np.bincount(where, minlength=len(keys)), pairs, lambda x: sum_by(where, x, len(keys)))
 
 
 def width_bins(pairs: Pairs, m: int) -> Bins:

@@ -67,8 +67,7 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
 
     def visit(rows: slice) -> tuple[float, float, float]:
         if kernel is not None:
-            top, bottom, moved = kernel(keys[rows], np.empty(2048, dtype))
-            return top, bottom, moved
+            return kernel(keys[rows], np.empty(2048, dtype))
         here, after = keys[rows], keys[rows.start + 1 : rows.stop + 1]
         step = (here & 1).astype(np.float64)
         step -= (here >> 1).view(dtype)

@@ -228,7 +228,7 @@ def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bo
 def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
     """Yield these columns chunk by chunk."""
     steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
-    few = pairs or not steps.reads_input  # a few numbers of each row suffice
+    few = pairs or not any(0 in step.inputs for step in steps.steps)  # the row itself is not read
 
     def visit(rows: slice) -> Floats:
         p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows, not few)
