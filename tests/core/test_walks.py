@@ -11,11 +11,11 @@ from calibrant import metrics
 from calibrant.core import one_pass
 from calibrant.core.inputs import check_forecast
 from calibrant.core.row_scores import observed_rows, possible_scores
-from calibrant.core.tables import sorted_keys, width_bins
+from calibrant.core.tables import sorted_keys, width_bins, width_index
 from calibrant.errors import InputError
 from calibrant.metrics import _rps
 from calibrant.metrics.recipes import MeanScore
-from calibrant.views import ClassK
+from calibrant.views import ClassK, Classwise
 
 #: More scores than three chunks, and no whole number of them.
 N = 270_011
@@ -44,14 +44,15 @@ def way(request, monkeypatch):
 def test_one_walk_fills_the_bins_of_a_column(way, m, dtype):
     p = scores(dtype)
     y = (np.random.default_rng(4).random(N) < p).astype(np.int64)
-    careful, view = check_forecast(y, p, caller="test"), ClassK(1)
+    view, score = ClassK(1), np.minimum(p, 1).astype(np.float64)
     walked = check_forecast(y, p, caller="test", wanted=(view, m))
     assert ("bins", view, m) in walked._kept
     assert walked._clip
-    expected, found = width_bins(view.pairs(careful), m), view.width_bins(walked, m)
-    assert np.array_equal(found.w, expected.w)
-    assert np.array_equal(found.wt, expected.wt)
-    assert found.ws == pytest.approx(expected.ws, rel=1e-12, abs=1e-12)
+    index = width_index(score, m)
+    for found in (view.width_bins(walked, m), width_bins(view.pairs(check_forecast(y, p, caller="test")), m)):
+        assert np.array_equal(found.w[0], np.bincount(index, minlength=m))
+        assert np.array_equal(found.wt[0], np.bincount(index, y, m))
+        assert found.ws[0] == pytest.approx(np.bincount(index, score, m), rel=1e-12, abs=1e-12)
 
 
 def test_numpy_bins_a_column_in_the_thread_that_asks(monkeypatch):
@@ -95,7 +96,9 @@ def test_negative_zeros_are_zeros_in_every_class(way, n_classes):
     y = (p.cumsum(axis=1) > rng.random((len(p), 1))).argmax(axis=1)
     p[:20_000] = np.eye(n_classes)[y[:20_000]]
     odd = np.where(p == 0, -0.0, p)
-    assert metrics.sce(y, odd) == pytest.approx(metrics.sce(y, p), rel=1e-13)
+    expected, found = (Classwise().width_bins(check_forecast(y, each, caller="test"), 15) for each in (p, odd))
+    for name in ("w", "ws", "wt"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
