@@ -257,7 +257,7 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
     def plain(block: Array, codes: Ints) -> Found:
         flat, edge = block.ravel(), block.dtype.type(first_edge(m, block.dtype.name))
         size = -(-max(16, _PIECE // block.strides[0]) // lanes) * lanes
-        below, offset = np.empty((size, k)), np.tile(np.arange(k) * m - 1, size)
+        below, offset = np.empty((size, k)), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
         out, highest, slots, scores = np.zeros((3, k, m)), 0.0, [], []
         for start in range(0, len(block), size):
             part = block[start : start + size]
