@@ -7,22 +7,24 @@ same operations in the same order where sums are kept, so switching it on or off
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, uint32, uint64, void
+from numba import boolean, float64, int32, int64, uint64, void
 
+from calibrant import _compiled_bins as bins
+
+_F4, _F8, _VECTOR, _REORDER, _read = bins.F4, bins.F8, bins.VECTOR, bins.REORDER, bins.read
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH is exact
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
 _BIAS = 1023 << 52
-#: Sums may be reordered, which lets them run several at a time; nan keeps its meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
-#: … and the numbers have been checked for nan.
+#: Sums may be reordered, and the numbers have been checked for nan.
 _CHECKED = {"reassoc", "contract", "nsz", "nnan"}
 
 
@@ -165,171 +167,6 @@ def curve_pass(
             there[5 * t + 3] += third
             there[5 * t + 4] += third * x
     return loss
-
-
-@numba.njit(nogil=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]  # numba has no types
-def _survey(bits: Any, values: Any, start: int, size: int, tolerance: float, peaks: Any) -> int:
-    """Find the largest bits of each of some rows and return how many rows miss the sum 1 by more than `tolerance`.
-
-    Non-negative floats order like their bits, and a negative one outranks them all; nan makes a sum that misses.
-    The last of `peaks` keeps the largest bits of all rows so far.
-    """
-    bad, highest = 0, peaks[-1]
-    for i in range(size):
-        row, value = bits[start + i], values[start + i]
-        peak, total = row[0], value[0]
-        for j in range(1, len(row)):
-            peak = max(peak, row[j])
-            total += value[j]
-        peaks[i] = peak
-        bad += not abs(np.float64(total) - 1.0) <= tolerance
-    for i in range(size):
-        highest = max(highest, peaks[i])
-    peaks[-1] = highest
-    return bad
-
-
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]  # numba has no types
-def _high(scores: Any) -> float:
-    """Return the last of some scores, or nan if it is negative or −0."""
-    return np.nan if np.signbit(scores[-1]) else np.float64(scores[-1])
-
-
-def top_pass(bits: Any, values: Any, tolerance: float, top: Any, best: Any) -> tuple[int, float]:
-    """Find the largest entry of each row; return how many rows miss the sum 1, and the highest entry, or nan.
-
-    nan stands for a negative number, or −0: what is found is wrong then.
-    """
-    n, k = bits.shape
-    step = max(1, min(512, 8192 // k))
-    peaks = np.zeros(step + 1, bits.dtype)
-    scores, bad = peaks.view(values.dtype), 0
-    for start in range(0, n, step):
-        size = min(step, n - start)
-        bad += _survey(bits, values, start, size, tolerance, peaks)
-        for i in range(size):
-            row, peak, j = bits[start + i], peaks[i], 0
-            while row[j] != peak:
-                j += 1
-            top[start + i] = j
-            best[start + i] = scores[i]
-    return bad, _high(scores)
-
-
-def top_bins_pass(bits: Any, values: Any, codes: Any, tolerance: float, m: int, out: Any) -> tuple[int, float]:
-    """Check rows as `top_pass` does, and add their confidences to equal-width bins by lane, bin and outcome.
-
-    `out` has shape (2, lanes·2m). Entries above 1 count as 1. Only a row whose largest entry is at most about a half
-    can have two of them.
-    """
-    n, k = bits.shape
-    step, lanes = max(1, min(512, 8192 // k)), out.shape[1] // (2 * m)
-    peaks, hit, slots = np.zeros(step + 1, bits.dtype), np.empty(step, np.int32), np.empty(step, np.int32)
-    scores, bad = peaks.view(values.dtype), 0
-    for start in range(0, n, step):
-        size = min(step, n - start)
-        bad += _survey(bits, values, start, size, tolerance, peaks)
-        for i in range(size):
-            hit[i] = bits[start + i, np.uint64(codes[start + i])] == peaks[i]
-        for i in range(size):
-            if scores[i] <= 0.51 and hit[i]:  # the first of equal entries is the predicted class
-                row, peak, earlier = bits[start + i], peaks[i], False
-                for j in range(codes[start + i]):
-                    earlier |= row[j] == peak
-                hit[i] = not earlier
-        for i in range(size):
-            c = np.int32(np.ceil((min(np.float64(scores[i]), 1.0) - SLACK) * m)) - 1
-            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + hit[i]
-        for i in range(size):
-            slot = np.uint32(slots[i])
-            out[0, slot] += 1.0
-            out[1, slot] += min(np.float64(scores[i]), 1.0)
-    return bad, _high(scores)
-
-
-def width_pass(bits: Any, score: Any, outcome: Any, m: int, out: Any) -> float:
-    """Count pairs and add their scores by lane, equal-width bin and outcome (`calibrant.core.tables.count_width`).
-
-    `out` has shape (2, lanes·2m). Returns the highest score, or nan where one is negative, −0 or nan; scores above 1
-    count as 1.
-    """
-    n, step, lanes = len(score), 2048, out.shape[1] // (2 * m)
-    slots, peak = np.empty(step, np.int32), bits[:1].copy()
-    for start in range(0, n, step):
-        part, hit = score[start : start + step], outcome[start : start + step]
-        for i in range(len(part)):
-            c = np.int32(np.ceil((min(np.float64(part[i]), 1.0) - SLACK) * m)) - 1
-            slots[i] = 2 * min(max(c, 0), m - 1) + (i & (lanes - 1)) * (2 * m) + (hit[i] != 0)
-        seen, highest = bits[start : start + step], peak[0]
-        for i in range(len(seen)):
-            highest = max(highest, seen[i])
-        peak[0] = highest
-        for i in range(len(part)):
-            slot = np.uint32(slots[i])
-            out[0, slot] += 1.0
-            out[1, slot] += min(np.float64(part[i]), 1.0)
-    return _high(peak.view(score.dtype))
-
-
-def class_pass(bits: Any, block: Any, codes: Any, tolerance: float, m: int, edge: Any, out: Any) -> tuple[int, float]:
-    """Check rows as `top_pass` does, and add count, score and outcome of every class to its equal-width bins.
-
-    `out` has shape (3, K·m). `edge` holds the bits of the largest score of the first bin: of many classes only a few
-    are above it, and only those are looked at one by one.
-    """
-    n, k = block.shape
-    few = k <= 64
-    step, first = max(1, 4096 // k), edge[0]
-    peaks, slots, above = np.zeros(step + 1, bits.dtype), np.empty((step, k), np.int32), np.empty(step * k, np.uint32)
-    flat, flat_bits = block.reshape(-1), bits.reshape(-1)
-    counts, sums, below = np.zeros(k * m, np.int64), np.zeros(k * m), np.zeros(k)
-    nothing, bad = flat[0] - flat[0], 0
-    for start in range(0, n, step):
-        rows = min(step, n - start)
-        bad += _survey(bits, block, start, rows, tolerance, peaks)
-        if few:  # first the bins of some rows, several at a time, then the sums
-            for i in range(rows):
-                row = block[start + i]
-                for j in range(k):
-                    c = np.int32(np.ceil((min(np.float64(row[j]), 1.0) - SLACK) * m)) - 1
-                    slots[i, j] = min(max(c, 0), m - 1) + j * m
-            for i in range(rows):
-                row = block[start + i]
-                for j in range(k):
-                    slot = np.uint32(slots[i, j])
-                    counts[slot] += 1
-                    sums[slot] += min(np.float64(row[j]), 1.0)
-                out[2, slots[i, codes[start + i]]] += 1.0
-            continue
-        for i in range(rows):
-            row, row_bits = block[start + i], bits[start + i]
-            c = np.int64(np.ceil((min(np.float64(row[codes[start + i]]), 1.0) - SLACK) * m)) - 1
-            out[2, codes[start + i] * m + min(max(c, 0), m - 1)] += 1.0
-            for j in range(k):
-                below[j] += np.float64(row[j] if row_bits[j] <= first else nothing)
-        found, begin, end = 0, start * k, (start + rows) * k
-        for low in range(begin, end, 64):
-            peak = flat_bits[low]
-            for place in range(low, min(low + 64, end)):
-                peak = max(peak, flat_bits[place])
-            if peak > first:
-                for place in range(low, min(low + 64, end)):
-                    above[found] = place - begin
-                    found += flat_bits[place] > first
-        for i in range(found):
-            value = min(np.float64(flat[begin + above[i]]), 1.0)
-            c = np.int64(np.ceil((value - SLACK) * m)) - 1
-            slot = np.uint64(np.int64(above[i] % np.uint32(k)) * m + min(max(c, 0), m - 1))
-            counts[slot] += 1
-            sums[slot] += value
-    for j in range(k):
-        if not few:
-            sums[j * m] += below[j]
-            counts[j * m] = n - counts[j * m + 1 : (j + 1) * m].sum()
-        for place in range(j * m, (j + 1) * m):
-            out[0, place] += counts[place]
-            out[1, place] += sums[place]
-    return bad, _high(peaks.view(block.dtype))
 
 
 def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, good: Any) -> int:
@@ -507,40 +344,6 @@ def walk_pass(
                 group[i] = 0.0
 
 
-def path_pass(keys: Any, scores: Any) -> tuple[float, float]:
-    """Return how far the path Σ(t − s) over sorted pairs rises above 0 and falls below it, ties taken together.
-
-    `keys` hold the bits of a score doubled, with the outcome as the last bit; `scores` is room for some of the scores.
-    """
-    high, low, path = 0.0, 0.0, 0.0
-    n, bits = len(keys), scores.view(keys.dtype)
-    start, base = 0, -len(scores)
-    while start < n:
-        if start >= base + len(scores):
-            base = start
-            for i in range(min(len(bits), n - base)):
-                bits[i] = keys[base + i] >> 1
-        stop = start + 1
-        hits = keys[start] & 1
-        while stop < n and (keys[stop] ^ keys[start]) <= 1:
-            hits += keys[stop] & 1
-            stop += 1
-        path += hits - np.float64(scores[start - base]) * (stop - start)
-        high = max(high, path)
-        low = min(low, path)
-        start = stop
-    return high, -low
-
-
-def linear_pass(position: Any, weights: Any, m: int, out: Any) -> None:
-    """Share each weight between the two grid points around its position, `out` of shape (2, m)."""
-    for i in range(len(position)):
-        low = min(max(np.int64(position[i]), 0), m - 2)
-        upper = min(max(position[i] - low, 0.0), 1.0) * weights[i]
-        out[0, low] += weights[i] - upper
-        out[1, low] += upper
-
-
 def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
     """Replace numbers j + u, column j, by the smallest value whose cumulative law, row j, exceeds them."""
     last, steps = law.shape[1] - 1, guide.shape[1]
@@ -551,73 +354,6 @@ def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
             while place < last and law[j, place] <= sought:
                 place += 1
             drawn[i, j] = lowest[j] + min(place, last)
-
-
-def label_pass(block: Any, uniform: Any, out: Any) -> None:
-    """Draw labels: the first class whose cumulative share of a row reaches a number, `out` of shape (size, n)."""
-    n, k = block.shape
-    steps = 1
-    while k > 16 and steps < min(k, 1024):
-        steps *= 2
-    reached, guide = np.empty(k), np.zeros(steps, np.int64)
-    for i in range(n):
-        total = 0.0
-        for j in range(k):
-            total += np.float64(block[i, j])
-            reached[j] = total
-        for j in range(k):
-            reached[j] /= total
-        if steps == 1:
-            for r in range(len(uniform)):
-                label = 0
-                for j in range(k - 1):
-                    label += uniform[r, i] > reached[j]
-                out[r, i] = label
-            continue
-        place = 0
-        for step in range(steps):
-            while place < k - 1 and reached[place] * steps < step:
-                place += 1
-            guide[step] = place
-        for r in range(len(uniform)):
-            place = guide[np.int64(uniform[r, i] * steps)]
-            while place < k - 1 and reached[place] < uniform[r, i]:
-                place += 1
-            out[r, i] = place
-
-
-def drawn_pass(block: Any, labels: Any, m: int, out: Any) -> None:
-    """Count drawn labels by class and equal-width bin of the score of that class, `out` of shape (size, K·m)."""
-    for i in range(len(block)):
-        for r in range(len(labels)):
-            label = labels[r, i]
-            c = np.int64(np.ceil((np.float64(block[i, label]) - SLACK) * m)) - 1
-            out[r, label * m + min(max(c, 0), m - 1)] += 1.0
-
-
-def between_pass(values: Any, weights: Any, score: Any, guide: Any, shift: int, base: int, table: Any) -> None:
-    """Add each value to the stretch between two neighboring scores: weight and largest value, `table` (m + 1, 2).
-
-    `guide` says how many scores lie below each step of their ordered bits. No weights: each value counts 1.
-    """
-    last, size, slots = len(guide) - 1, 1024, np.empty(1024, np.int32)
-    for start in range(0, len(values), size):
-        stop = min(start + size, len(values))
-        for i in range(start, stop):
-            bits = np.float64(np.float64(values[i]) + 0.0).view(np.int64)  # + 0 turns −0 into 0
-            bits ^= (bits >> 63) & 0x7FFFFFFFFFFFFFFF
-            slots[i - start] = min(max((bits >> shift) - base, 0), last)
-        for i in range(start, stop):
-            value, slot = np.float64(values[i]), slots[i - start]
-            place, above = guide[slot], guide[min(slot + 1, last)]
-            while place < above:  # sharp forecasts have most hits in one step
-                middle = (place + above) >> 1
-                if score[middle] <= value:
-                    place = middle + 1
-                else:
-                    above = middle
-            table[place, 0] += weights[i] if len(weights) else 1.0
-            table[place, 1] = max(table[place, 1], value)
 
 
 def hash_pass(matrix: Any, grid: float, places: Any, out: Any) -> None:
@@ -649,15 +385,6 @@ def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: flo
     return total
 
 
-def _read(kind: Any, ndim: int = 1) -> Any:
-    """Type of an array that is only read, so that arrays nobody may write to are taken too."""
-    return numba.types.Array(kind, ndim, "C", readonly=True)
-
-
-_F4, _F8, _VECTOR = _read(float32, 2), _read(float64, 2), _read(float64)
-#: Rows as bits and as numbers, and the type of one; what a check of rows returns.
-_ROWS = ((_read(uint32, 2), _F4, float32), (_read(uint64, 2), _F8, float64))
-_FOUND = numba.types.Tuple((int64, float64))
 #: Types of the arguments and what may be reordered, by kernel.
 _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "nll_pass": (
@@ -670,20 +397,6 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
         _CHECKED,
     ),
-    "top_pass": ([_FOUND(u, v, float64, int64[::1], t[::1]) for u, v, t in _ROWS], set()),
-    "top_bins_pass": ([_FOUND(u, v, _read(int64), float64, int64, float64[:, ::1]) for u, v, _ in _ROWS], set()),
-    "width_pass": (
-        [
-            float64(_read(bits.dtype), _read(score), _read(outcome), int64, float64[:, ::1])
-            for bits, _, score in _ROWS
-            for outcome in (boolean, int64)
-        ],
-        set(),
-    ),
-    "class_pass": (
-        [_FOUND(u, v, _read(int64), float64, int64, _read(u.dtype), float64[:, ::1]) for u, v, _ in _ROWS],
-        set(),
-    ),
     "ready_pass": (
         [int64(p, _VECTOR, int64, float64, float64[:, ::1], boolean[::1]) for p in (_F4, _F8)],
         set(),
@@ -694,23 +407,10 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     ),
     "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
     "walk_pass": ([void(*[_VECTOR] * 6, _F8, _VECTOR, _read(int32, 2), _F8, float64[:, ::1])], set()),
-    "path_pass": (
-        [
-            numba.types.UniTuple(float64, 2)(_read(int32), float32[::1]),
-            numba.types.UniTuple(float64, 2)(_read(int64), float64[::1]),
-        ],
-        set(),
-    ),
-    "linear_pass": ([void(_VECTOR, _VECTOR, int64, float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
-    "label_pass": ([void(b, _F8, int64[:, :]) for b in (_F4, _F8)], set()),
-    "drawn_pass": ([void(b, int64[:, :], int64, float64[:, ::1]) for b in (_F4, _F8)], set()),
-    "between_pass": (
-        [void(_read(v), _VECTOR, _VECTOR, _read(int32), int64, int64, float64[:, ::1]) for v in (float32, float64)],
-        set(),
-    ),
     "hash_pass": ([void(z, float64, _read(uint64), uint64[::1]) for z in (_F4, _F8)], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
+    **bins.TYPES,
 }
 
 
@@ -718,8 +418,9 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
 def compiled(name: str) -> Callable[..., Any]:
     """Return a kernel, compiled for its types; the machine code stays on disk for later runs."""
     types, flags = _TYPES[name]
+    function = getattr(bins if name in bins.TYPES else sys.modules[__name__], name)
     options: dict[str, Any] = {"nogil": True, "fastmath": flags or False}
     try:
-        return numba.njit(types, cache=True, **options)(globals()[name])
+        return numba.njit(types, cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in
-        return numba.njit(types, **options)(globals()[name])
+        return numba.njit(types, **options)(function)

@@ -44,21 +44,11 @@ def fill_cells(pairs: Pairs, grid: int) -> Table:
     size = grid + 2 * (PARTS - 1)
     count = np.bincount(index, minlength=size)
     used = np.flatnonzero(count)
-    score = pairs.score.astype(np.float64)
 
     def collect(values: Array) -> Floats:
         return np.bincount(index, values, size)[used].astype(np.float64)
 
-    n = count[used].astype(np.float64)
-    weight = pairs.weight
-    if weight is None:
-        ws = collect(score)
-        we = ws if pairs.expected is None else collect(pairs.expected)
-        return Table(grid, dense_keys(used, grid), n, n, ws, collect(pairs.outcome), we, n)
-    ws = collect(weight * score)
-    we = ws if pairs.expected is None else collect(weight * pairs.expected)
-    wt, w2 = collect(weight * pairs.outcome), collect(weight * weight)
-    return Table(grid, dense_keys(used, grid), n, collect(weight), ws, wt, we, w2)
+    return Table.of(grid, dense_keys(used, grid), count[used], pairs, collect)
 
 
 def merge(tables: Sequence[Table], grid: int) -> Table:
@@ -262,25 +252,27 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
         bad, high = kernel(bits_of(block), block, codes, 0.5 * tolerance, m, edge, out)  # type: ignore[misc]  # as above
         return not bad and high <= 1 + tolerance, high, out
 
+    lanes = max(1, 512 // k)  # rows that are added up side by side
+
     def plain(block: Array, codes: Ints) -> Found:
-        flat, one, edge = block.ravel(), np.ones(k, block.dtype), block.dtype.type(first_edge(m, block.dtype.name))
+        flat, edge = block.ravel(), block.dtype.type(first_edge(m, block.dtype.name))
+        size = -(-max(16, _PIECE // block.strides[0]) // lanes) * lanes
+        below, offset = np.empty((size, k)), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
         out, highest, slots, scores = np.zeros((3, k, m)), 0.0, [], []
-        for rows in pieces(len(block), block.strides[0], _PIECE):
-            part = block[rows]
-            clean, high = clean_rows(bits_of(part).ravel(), part @ one, tolerance)
+        for start in range(0, len(block), size):
+            part = block[start : start + size]
+            clean, high = clean_rows(bits_of(part).ravel(), np.einsum("ij->i", part), tolerance)
             if not clean and tolerance < math.inf:
                 return clean, high, out
-            highest, below = max(highest, high), part.astype(np.float64)
+            highest = max(highest, high)
+            below[: len(part)], below[len(part) :] = part, 0.0
             above = np.flatnonzero(part.ravel() > edge)
             score = np.minimum(below.ravel()[above], 1.0)
             below.ravel()[above] = 0.0
-            out[1, :, 0] += np.ones(len(part)) @ below
-            above %= k
-            above *= m
-            above += np.ceil((score - SLACK) * m).astype(np.int64)
-            slots.append(above)
+            out[1, :, 0] += below.reshape(-1, lanes * k).sum(axis=0).reshape(lanes, k).sum(axis=0)
+            slots.append(offset[above] + np.ceil((score - SLACK) * m).astype(np.int64))
             scores.append(score)
-        slot, score = np.concatenate(slots) - 1, np.concatenate(scores)
+        slot, score = np.concatenate(slots), np.concatenate(scores)
         out[0, :, 1:] = np.bincount(slot, minlength=k * m).reshape(k, m)[:, 1:]
         out[1] += np.bincount(slot, score, k * m).reshape(k, m)
         out[0, :, 0] = len(block) - out[0].sum(axis=1)

@@ -19,24 +19,24 @@ _KDE_LOW, _KDE_HIGH = -0.6, 1.6
 _SMOOTH_TOLERANCE = 1e-11
 
 
-def _linear_binning(position: Floats, weights: Floats, m: int) -> Floats:
-    """Share each weight between the two grid points around its position (in grid steps, above −1), in chunks."""
+def _linear_binning(score: Floats, scale: float, shift: float, weights: Floats, m: int) -> Floats:
+    """Share each weight between the two grid points around the position score·scale + shift, above −1, in chunks."""
+    kernel = fast.kernel("linear_pass", len(score))
 
     def visit(rows: slice) -> Floats:
-        low = np.clip(position[rows].astype(np.int64), 0, m - 2)
-        upper = np.clip(position[rows] - low, 0.0, 1.0)
+        position = score[rows] * scale  # new memory is slow to get, unless it is little
+        position += shift
+        if kernel is not None:
+            out = np.zeros((m, 2))
+            kernel(position, np.ascontiguousarray(weights[rows]), m, out)
+            return out.T
+        low = np.clip(position.astype(np.int64), 0, m - 2)
+        upper = np.clip(position - low, 0.0, 1.0)
         upper *= weights[rows]
         return np.stack([np.bincount(low, weights[rows] - upper, m), np.bincount(low, upper, m)])
 
-    kernel = fast.kernel("linear_pass", len(position))
-
-    def compiled(rows: slice) -> Floats:
-        out = np.zeros((2, m))
-        kernel(np.ascontiguousarray(position[rows]), np.ascontiguousarray(weights[rows]), m, out)  # type: ignore[misc]  # called where there is one
-        return out
-
     total = np.zeros((2, m))
-    for part in map_chunks(visit if kernel is None else compiled, row_chunks(len(position))):
+    for part in map_chunks(visit, row_chunks(len(score))):
         total += part
     total[0, 1:] += total[1, :-1]
     return np.asarray(total[0])
@@ -101,7 +101,6 @@ def kde_curves(
     step = (_KDE_HIGH - _KDE_LOW) / (grid - 1)
     half = kde_half_width(score, w, wt, bandwidth, step, float(w.sum()) if n is None else n)
     both = np.concatenate([score, np.where(score < 0.5, -score, 2.0 - score)])
-    position = (both - _KDE_LOW) / step
     reach = math.ceil(half / step)
     u = np.arange(-reach, reach + 1) * step / half
     kernel = np.where(np.abs(u) < 1, 35.0 / 32.0 * (1 - u * u) ** 3, 0.0) / half
@@ -109,7 +108,7 @@ def kde_curves(
     response = np.fft.rfft(kernel, length)
 
     def smooth(weight: Floats) -> Floats:
-        mass = _linear_binning(position, np.concatenate([weight, weight]), grid)
+        mass = _linear_binning(both, 1.0 / step, -_KDE_LOW / step, np.concatenate([weight, weight]), grid)
         full = np.fft.irfft(np.fft.rfft(mass, length) * response, length)
         return np.maximum(full[reach : reach + grid], 0.0)
 
@@ -158,8 +157,8 @@ def isotonic_curve(w: Floats, wt: Floats) -> Floats:
     return np.asarray(pav(wt / w, w))
 
 
-def smooth_error(score: Floats, residual: Floats, grid: int) -> float:
-    """Return σ with Σ|K_σ * residual| = σ for the Gaussian kernel reflected at 0 and 1.
+def smooth_error(score: Floats, residual: Floats, grid: int, total: float) -> float:
+    """Return σ with Σ|K_σ * residual|/total = σ for the Gaussian kernel reflected at 0 and 1.
 
     On the midpoints of a grid reflection is what a cosine transform does, so smoothing is one product.
 
@@ -169,7 +168,7 @@ def smooth_error(score: Floats, residual: Floats, grid: int) -> float:
     """
     from scipy.fft import dct, idct
 
-    mass = _linear_binning(score * grid - 0.5, residual, grid)
+    mass = _linear_binning(score, grid, -0.5, residual, grid) / total
     spectrum = dct(mass, type=2)
     frequency = np.pi * np.arange(grid)
 

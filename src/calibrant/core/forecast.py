@@ -153,8 +153,11 @@ class ForecastAnswers(RowEvidence):
         if matrix.ndim == 1:
             one = self._finish(matrix, slice(0, self.n))
             return np.stack([one if k == 1 else 1 - one for k in range(start, stop)])
-        raw = matrix[:, start:stop]
-        return np.ascontiguousarray(self._finish(raw, slice(0, self.n)).T)
+        raw = self._finish(matrix[:, start:stop], slice(0, self.n))
+        out = np.empty(raw.shape[::-1], raw.dtype)
+        for first in range(0, self.n, 512):  # so few rows stay in the cache until all their columns are written
+            out[:, first : first + 512] = raw[first : first + 512].T
+        return out
 
     def proba(self) -> Floats:
         """The whole matrix as float64 (a copy: for row-wise metrics and calibrators at moderate size)."""

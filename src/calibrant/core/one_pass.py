@@ -37,11 +37,12 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
     kernel = fast.kernel({"top": "top_bins_pass", "classes": "class_pass", "column": "width_pass"}[kind], matrix.size)
     k = matrix.shape[1] if matrix.ndim == 2 else 2
     visit = _VISITS[kind](k, tolerance, m, kernel)
+    alone = kernel is None and kind == "column"  # np.bincount, most of the work, lets no other thread run
 
     def look(rows: slice) -> Found:
-        return visit(matrix[rows], codes[rows]) if _in_range(codes[rows], k) else (False, 0.0, np.zeros(()))
+        known = kernel is not None or alone or _in_range(codes[rows], k)  # others look for themselves
+        return visit(matrix[rows], codes[rows]) if known else (False, 0.0, np.zeros(()))
 
-    alone = kernel is None and kind == "column"  # np.bincount, most of the work, lets no other thread run
     found = list(map_chunks(look, pieces(n, row_bytes, _TASK), 1 if alone else None))
     if not all(clean for clean, _, _ in found):
         return None
@@ -60,20 +61,21 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
     size = lanes_of(m) * 2 * m
 
     def compiled(block: Array, codes: Ints) -> Found:
-        out = np.zeros((2, size))
+        out = np.zeros((size, 2))
         bad, high = kernel(bits_of(block), block, codes, 0.5 * tolerance, m, out)  # type: ignore[misc]  # if there is one
-        return not bad and high <= 1 + tolerance, high, out
+        return not bad and high <= 1 + tolerance, high, out.T
 
     def plain(block: Array, codes: Ints) -> Found:
-        bits, one = bits_of(block), np.ones(k, block.dtype)
-        sums, out = np.empty(len(block), block.dtype), np.zeros((2, size))
+        bits, sums, out = bits_of(block), np.empty(len(block), block.dtype), np.zeros((2, size))
         best, top = np.empty(len(block), bits.dtype), np.empty(len(block), np.intp)
-        for rows in pieces(len(block), block.strides[0], _PIECE):
+        for rows in pieces(len(block), block.strides[0], _PIECE):  # no matrix products: BLAS has threads of its own
             if k < _NARROW:
-                np.ascontiguousarray(bits[rows].T).max(axis=0, out=best[rows])
+                columns = np.ascontiguousarray(bits[rows].T)
+                columns.max(axis=0, out=best[rows])
+                columns.view(block.dtype).sum(axis=0, out=sums[rows])
             else:
                 bits[rows].argmax(axis=1, out=top[rows])
-            np.dot(block[rows], one, out=sums[rows])
+                np.einsum("ij->i", block[rows], out=sums[rows])
         flat, start = bits.ravel(), np.arange(0, block.size, k)
         best = best if k < _NARROW else flat[start + top]
         clean, high = clean_rows(best, sums, tolerance)
@@ -93,19 +95,19 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
     return plain if kernel is None else compiled
 
 
-def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., float] | None) -> Visit:  # noqa: ARG001 -- as others
+def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
     size = lanes_of(m) * 2 * m
 
     def compiled(score: Array, codes: Ints) -> Found:
-        out = np.zeros((2, size))
-        high = kernel(bits_of(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
-        return high <= 1 + tolerance, high, out
+        out = np.zeros((size, 2))
+        bad, high = kernel(bits_of(score), score, codes, m, out)  # type: ignore[misc]  # called where there is one
+        return not bad and high <= 1 + tolerance, high, out.T
 
     def plain(score: Array, codes: Ints) -> Found:
         out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)  # new memory is slow to get
         for rows in pieces(len(score), 8, _PIECE):
-            low, high = float(score[rows].min()), float(score[rows].max())
-            if not (low >= 0 and high <= 1 + tolerance):  # nan fails too
+            high = float(bits_of(score[rows]).max(keepdims=True).view(score.dtype)[0])  # of a negative or nan if any
+            if np.signbit(high) or not high <= 1 + tolerance or not _in_range(codes[rows], k):
                 return False, high, out
             out += count_width(score[rows] if high <= 1 else np.minimum(score[rows], 1), codes[rows], None, m, room)
             highest = max(highest, high)

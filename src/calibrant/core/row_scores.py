@@ -63,6 +63,11 @@ class ScoreGraph(Graph):
         """Log-probabilities, (n, K)."""
         return self._add("log_input")
 
+    @property
+    def label(self) -> Node:
+        """Index of the truth, (n, 1)."""
+        return self._add("label")
+
     def p_log_p(self) -> Node:
         """Return p·log p of every class, 0 at p = 0."""
         return self.where(self.p > 0.0, self.p * self.log_p, 0.0)
@@ -93,6 +98,11 @@ class ScoreGraph(Graph):
             case _:
                 return max((self.width(Node(self, i)) for i in step.inputs), default=self.n_classes)
 
+    def shortcut(self, node: Node, observed: Node) -> Node:
+        """Return `node`, of which the entry at the truth is known by a shorter way."""
+        self._picked[node.index] = observed
+        return node
+
     def observed(self, node: Node) -> Node:
         """Return the entry at the truth of each row, (n, 1): picked as early as the formula allows."""
         if node.index in self._picked:
@@ -107,7 +117,7 @@ class ScoreGraph(Graph):
         elif step.op in _ENTRYWISE:
             found = self._add(step.op, [self.observed(Node(self, i)) for i in step.inputs])
         else:
-            found = self._add("pick", (node, self._add("label")))
+            found = self._add("pick", (node, self.label))
         self._picked[node.index] = found
         return found
 

@@ -11,6 +11,7 @@ may carry leading axes (replicates of resampled labels), so one finishing code s
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core import fast
-from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
+from calibrant.core.parallel import CHUNK_SCORES, cores, map_chunks, row_chunks
 from calibrant.core.weights import mass_edges
 
 #: Cells of the fine grid (2¹⁰·3·5²) and of the coarse one (classes, slices); bins are whole numbers of cells.
@@ -39,8 +40,8 @@ COLUMNS = ("n", "w", "ws", "wt", "we", "w2")
 #: Copies of the bins neighboring rows count into, and up to how many bins that pays.
 _LANES = 8
 _FEW_BINS = 512
-#: Adding it to a whole number leaves this in the last bits.
-_WHOLE = 2.0**52
+#: Adding it to a whole number leaves twice this in the last bits.
+_TWICE = 2.0**51
 
 
 def width_index(score: Array, m: int) -> Ints:
@@ -129,6 +130,18 @@ class Table:
         """Return the neutral element of ``+``."""
         none = np.zeros(0)
         return cls(grid, none if grid == 0 else none.astype(np.int64), none, none, none, none, none, none)
+
+    @classmethod
+    def of(cls, grid: int, keys: Array, count: Array, pairs: Pairs, collect: Callable[[Array], Floats]) -> Table:
+        """Return the table of pairs by key, given how many there are of each key and how values are added up by key."""
+        n, score, weight = count.astype(np.float64), pairs.score.astype(np.float64), pairs.weight
+        if weight is None:
+            ws = collect(score)
+            we = ws if pairs.expected is None else collect(pairs.expected)
+            return cls(grid, keys, n, n, ws, collect(pairs.outcome), we, n)
+        ws = collect(weight * score)
+        we = ws if pairs.expected is None else collect(weight * pairs.expected)
+        return cls(grid, keys, n, collect(weight), ws, collect(weight * pairs.outcome), we, collect(weight * weight))
 
     @property
     def score(self) -> Floats:
@@ -238,17 +251,27 @@ def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats
 
 def sorted_keys(score: Array, outcome: Bools) -> Array:
     """Sort pairs as integers ``bits(score) << 1 | outcome``, ascending; exact for scores in [0, 1]."""
-    keys = np.empty(len(score), np.dtype(f"i{score.dtype.itemsize}"))
+    keys, chunks = np.empty(len(score), np.dtype(f"i{score.dtype.itemsize}")), row_chunks(len(score))
+    apart = len(chunks) > 3 and cores() > 1  # two threads sort what lies below and above a score in the middle
+    middle = np.median(score[:: len(score) // 1024]) if apart else np.inf
+    below = np.cumsum([0, *map_chunks(lambda rows: np.count_nonzero(score[rows] < middle), chunks)])
+    cut = int(below[-1])
 
     def write(rows: slice) -> None:
-        here = keys[rows]
-        np.add(score[rows], score.dtype.type(0), out=here.view(score.dtype))  # + 0 turns −0 into 0
+        here = np.add(score[rows], score.dtype.type(0)).view(keys.dtype)  # + 0 turns −0 into 0
         here <<= 1
         here |= outcome[rows]
+        if not apart:
+            keys[rows] = here
+            return
+        first, low, high = score[rows] < middle, *below[rows.start // CHUNK_SCORES :][:2]
+        keys[low:high] = np.compress(first, here)
+        keys[cut + rows.start - low : cut + rows.stop - high] = np.compress(~first, here)
 
-    for _ in map_chunks(write, row_chunks(len(keys))):
+    for _ in map_chunks(write, chunks):
         pass
-    keys.sort()
+    for _ in map_chunks(np.ndarray.sort, (keys[:cut], keys[cut:])):
+        pass
     return keys
 
 
@@ -262,22 +285,7 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
         kept = pairs.weight > 0
         key, pairs = key[kept], pairs.take(kept)
     keys, where = np.unique(key, return_inverse=True)
-    size = len(keys)
-    score = pairs.score.astype(np.float64)
-    n = np.bincount(where, minlength=size).astype(np.float64)
-    if pairs.weight is None:
-        w = w2 = n
-        ws = sum_by(where, score, size)
-        wt = sum_by(where, pairs.outcome, size)
-        we = ws if pairs.expected is None else sum_by(where, pairs.expected, size)
-    else:
-        weight = pairs.weight
-        w = sum_by(where, weight, size)
-        w2 = sum_by(where, weight * weight, size)
-        ws = sum_by(where, weight * score, size)
-        wt = sum_by(where, weight * pairs.outcome, size)
-        we = ws if pairs.expected is None else sum_by(where, weight * pairs.expected, size)
-    return Table(grid, keys, n, w, ws, wt, we, w2)
+    return Table.of(grid, keys, np.bincount(where, minlength=len(keys)), pairs, lambda x: sum_by(where, x, len(keys)))
 
 
 def width_bins(pairs: Pairs, m: int) -> Bins:
@@ -291,9 +299,9 @@ def width_bins(pairs: Pairs, m: int) -> Bins:
     def visit(rows: slice) -> Floats:
         if kernel is None:
             return count_width(score[rows], outcome[rows], None if weight is None else weight[rows], m)
-        out = np.zeros((2, lanes_of(m) * 2 * m))
+        out = np.zeros((lanes_of(m) * 2 * m, 2))
         kernel(bits[rows], score[rows], outcome[rows], m, out)
-        return out
+        return out.T
 
     parts = (visit(slice(0, n)),) if n <= CHUNK_SCORES else map_chunks(visit, row_chunks(n))
     return folded(sum(parts, np.zeros((2, lanes_of(m) * 2 * m))), m)
@@ -314,8 +322,7 @@ def count_width(score: Array, outcome: Array, weight: Floats | None, m: int, roo
     index = np.subtract(score, SLACK, out=None if room is None else room[: len(score)], dtype=np.float64)
     index *= m
     np.ceil(index, out=index)
-    index += index  # twice one more than the bin, and 0 for the first scores of the first
-    index += _WHOLE  # leaves whole numbers in the low bits, which is faster than a conversion
+    index += _TWICE  # one more than the bin, and 0 for the first scores of the first; faster than a conversion
     slot = index.view(np.int64)
     slot += outcome
     slot += _lane(lanes, cells)[: len(slot)]
@@ -329,7 +336,7 @@ def count_width(score: Array, outcome: Array, weight: Floats | None, m: int, roo
 
 @functools.lru_cache(maxsize=4)
 def _lane(lanes: int, cells: int) -> Ints:
-    return np.arange(CHUNK_SCORES) % lanes * cells - np.array(_WHOLE).view(np.int64)
+    return np.arange(CHUNK_SCORES) % lanes * cells - np.array(_TWICE).view(np.int64)
 
 
 def folded(total: Floats, m: int) -> Bins:
@@ -361,10 +368,11 @@ def mass_bins(pairs: Pairs, m: int) -> Bins:
     values = np.sort(pairs.score)
     edges = values[-(-np.arange(1, m) * n // m) - 1]
     cuts = np.concatenate([[0], np.searchsorted(values, edges, side="right"), [n]])
-    running = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    count, sums = np.diff(cuts), np.zeros(m)
+    sums[count > 0] = np.add.reduceat(values.astype(np.float64), cuts[:-1][count > 0])
     hits = np.searchsorted(edges, pairs.score[pairs.outcome], side="left")
     return Bins(
-        np.diff(cuts).astype(np.float64)[None, :],
-        np.diff(running[cuts])[None, :],
+        count.astype(np.float64)[None, :],
+        sums[None, :],
         np.bincount(hits, minlength=m).astype(np.float64)[None, :],
     )

@@ -71,7 +71,7 @@ class KDE(Estimator):
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:
         """Integrate over the density of the rows: a grid needs no sorted table."""
-        score = pairs.score.astype(np.float64)
+        score = pairs.score.astype(np.float64, copy=False)
         w = np.ones(len(score)) if pairs.weight is None else pairs.weight
         n = rows_worth(w, w * w)
         return kde_curves(score, w, w * pairs.outcome, self.bandwidth, self.grid, n).integrate(norm)

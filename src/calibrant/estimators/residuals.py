@@ -64,11 +64,10 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
     if pairs.weight is not None or pairs.expected is not None or dtype.itemsize not in (4, 8):
         return None
     keys, kernel = sorted_keys(pairs.score, pairs.outcome), fast.kernel("path_pass", len(pairs.score))
-    if kernel is not None:
-        high, low = kernel(keys, np.empty(2048, dtype))
-        return high, low
 
     def visit(rows: slice) -> tuple[float, float, float]:
+        if kernel is not None:
+            return kernel(keys[rows], np.empty(2048, dtype))
         here, after = keys[rows], keys[rows.start + 1 : rows.stop + 1]
         step = (here & 1).astype(np.float64)
         step -= (here >> 1).view(dtype)
@@ -79,7 +78,11 @@ def _extent(pairs: Pairs) -> tuple[float, float] | None:
         return float(seen.max(initial=-np.inf)), float(seen.min(initial=np.inf)), float(path[-1])
 
     high = low = running = 0.0
-    for top, bottom, moved in map_chunks(visit, row_chunks(len(keys))):
+    parts = row_chunks(len(keys))
+    if kernel is not None and parts:  # halves that share no tie
+        cut = int(np.searchsorted(keys, keys[len(keys) // 2] & -2))
+        parts = [slice(cut), slice(cut, None)]
+    for top, bottom, moved in map_chunks(visit, parts):
         high, low, running = max(high, running + top), min(low, running + bottom), running + moved
     return high, -low
 
@@ -183,16 +186,17 @@ class Smooth(Estimator):
         """Return the fixed point σ = smECE_σ."""
 
         def one(wt: Floats) -> float:
-            return smooth_error(table.score, (wt - table.ws) / table.total, self.grid)
+            return smooth_error(table.score, wt - table.ws, self.grid, table.total)
 
         return over_replicates(one, table.wt)
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
         """Smooth the residuals of the rows: a grid needs no sorted table."""
-        score = pairs.score.astype(np.float64)
+        score = pairs.score.astype(np.float64, copy=False)
         residual = np.subtract(pairs.outcome, score if pairs.expected is None else pairs.expected)
-        residual *= 1.0 / len(score) if pairs.weight is None else pairs.weight / pairs.weight.sum()
-        return smooth_error(score, residual, self.grid)
+        if pairs.weight is None:
+            return smooth_error(score, residual, self.grid, len(score))
+        return smooth_error(score, residual * pairs.weight, self.grid, pairs.weight.sum())
 
 
 def cumulative_extent(wt: Floats, ws: Floats) -> tuple[float, float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from calibrant._typing import ArrayLike, RowOptions, Unpack
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.programs import Node
@@ -18,7 +20,8 @@ def possible(graph: ScoreGraph) -> Node:
     none = graph.sum(graph.p) * 0.0
     below = graph.concat([none, graph.cumsum(cumulative * cumulative)])
     above = graph.concat([graph.flip(graph.cumsum(graph.flip(rest * rest))), none])
-    return below + above
+    miss = graph.where(graph.label > np.arange(graph.n_classes - 1.0), cumulative, rest)
+    return graph.shortcut(below + above, graph.sum(miss * miss))
 
 
 METRIC = Metric(

@@ -15,7 +15,7 @@ from calibrant.core.clusters import few_surprises
 from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
 from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
-from calibrant.core.parallel import CHUNK_SCORES, map_chunks
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
 from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, infinite_at_zero, pair_block, program
 from calibrant.errors import input_error
 from calibrant.estimators import Binned, CalibrationError, Estimator
@@ -132,7 +132,8 @@ class MeanScore(Recipe):
 
     def fill(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores, without those under calibration."""
-        return forecast.keep(("sums", self), lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
+        key = ("sums", self.score, self.pairs_suffice)  # whatever the link
+        return forecast.keep(key, lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
 
     def once(self, forecast: Forecast) -> float:
         """Return the mean; where there are many rows, their scores are not kept."""
@@ -227,13 +228,14 @@ def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bo
 def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
     """Yield these columns chunk by chunk."""
     steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
+    few = pairs or not any(0 in step.inputs for step in steps.steps)  # the row itself is not read
 
     def visit(rows: slice) -> Floats:
-        p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows)
+        p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows, not few)
         found = steps.run(p, sources)
         return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
 
-    return map_chunks(visit, forecast.chunks())
+    return map_chunks(visit, row_chunks(forecast.n) if few else forecast.chunks())
 
 
 def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
@@ -241,8 +243,9 @@ def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str,
     return p, array_sources(p, forecast.hit[rows].astype(np.int64)[:, None])
 
 
-def _vector_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
-    return forecast.block(rows).astype(np.float64, order="C"), {
+def _vector_sources(forecast: Forecast, rows: slice, whole: bool) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
+    p = forecast.block(rows).astype(np.float64, order="C") if whole else np.empty((len(forecast.codes[rows]), 0))
+    return p, {
         "log_input": lambda: forecast.log_block(rows),
         "truth": lambda: forecast.true_score[rows, None],
         "log_truth": lambda: forecast.true_log_score[rows, None],
