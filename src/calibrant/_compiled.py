@@ -20,7 +20,7 @@ _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH i
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
 _BIAS = 1023 << 52
-_ROUND_BITS, _HALF_ROOT = 0x4338000000000000, 0x3FE6A09E667F3BCD  # bits of _ROUND and of √½
+_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of √½
 #: Sums may be reordered, which lets them run several at a time; nan keeps its meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 #: … and the numbers have been checked for nan.
@@ -44,15 +44,14 @@ def _exp(x: float) -> float:
     return series * power
 
 
-@numba.njit(inline="never")  # type: ignore[untyped-decorator]  # numba has no types
+@numba.njit(inline="never", fastmath=False)  # type: ignore[untyped-decorator]  # sums keep their order here
 def _log(x: float) -> float:
-    """Return the logarithm of a positive normal number to the last bit or two, several at a time where it is looped.
+    """Return the logarithm of a positive normal number to the last bit or two.
 
-    x = 2^k·(1 + f) with √½ ≤ 1 + f < √2; then log(1 + f) = 2·artanh(s), s = f/(2 + f), by its series fitted to s¹⁴
-    (FreeBSD's e_log.c).
+    x = 2^k·(1 + f), √½ ≤ 1 + f < √2; log(1 + f) = 2·artanh(f/(2 + f)) by a fitted series (FreeBSD's e_log.c).
     """
     bits = np.float64(x).view(np.int64) + (_BIAS - _HALF_ROOT)
-    k = np.int64((bits >> 52) - 1023 + _ROUND_BITS).view(np.float64) - _ROUND
+    k = np.float64((bits >> 52) - 1023)
     f = np.int64((bits & ((1 << 52) - 1)) + _HALF_ROOT).view(np.float64) - 1.0
     s = f / (2.0 + f)
     z = s * s
@@ -525,13 +524,11 @@ def walk_pass(
         for i in range(size):
             step[i + 1] = ordered[base + sign * places[j, i]]
         one, two, close = by[0, j], by[1, j], by[2, j]
-        for i in range(size + 1):  # few arrays in a loop, so that several draws go a step at a time
+        for i in range(size + 1):
             end[i] += step[i]
             far[i] = max(far[i], abs(end[i]))
-        for i in range(size + 1):
             first[i] += step[i] * one
             second[i] += step[i] * two
-        for i in range(size + 1):
             group[i] += step[i]
         if close >= 0.0:
             for i in range(size + 1):

@@ -190,20 +190,18 @@ def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
             new, old = new.cast(words), old.cast(words)
         elif new.dtype not in _WHOLE:
             return None
-        filled = [part.to_physical() for part in (new, old)]
-        missing = [part.is_null() for part in (new, old)] if new.null_count() or old.null_count() else []
-        if missing:
-            filled = [part.cast(pl.Int64).fill_null(0) for part in filled]
-        for a, b in ([part.to_numpy() for part in parts] for parts in (filled, missing) if parts):
+        missing = bool(new.null_count() + old.null_count())
+        for kind in (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null)[: 1 + missing]:
+            a, b = (kind(part).to_numpy() for part in (new, old))
             ends = [int(end) for part in (a, b) if len(part) for end in (part.min(), part.max())]
             low, span = min(ends, default=0), max(ends, default=0) - min(ends, default=0) + 1
             size *= span
             if size > _NEAR:
                 return None
             if span > 1:
-                for code, part in ((place, a), (held, b)):
-                    code *= span
-                    code += np.subtract(part, low, dtype=np.int64)
+                place *= span
+                place += np.subtract(a, low, dtype=np.int64)
+                held = held * span + np.subtract(b, low, dtype=np.int64)
     numbers = np.full(size, -1, dtype=np.int64)
     numbers[held] = np.arange(len(held))
     return np.asarray(numbers[place])
