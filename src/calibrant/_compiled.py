@@ -24,6 +24,7 @@ _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH i
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
 _BIAS = 1023 << 52
+_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of √½
 #: Sums may be reordered, and the numbers have been checked for nan.
 _CHECKED = {"reassoc", "contract", "nsz", "nnan"}
 
@@ -43,6 +44,24 @@ def _exp(x: float) -> float:
     bits = np.int64((np.float64(k + _ROUND).view(np.int64) << 52) + _BIAS)
     power = np.int64(bits).view(np.float64)
     return series * power
+
+
+@numba.njit(inline="never", fastmath=False)  # type: ignore[untyped-decorator]  # sums keep their order here
+def _log(x: float) -> float:
+    """Return the logarithm of a positive normal number to the last bit or two.
+
+    x = 2^k·(1 + f), √½ ≤ 1 + f < √2; log(1 + f) = 2·artanh(f/(2 + f)) by a fitted series (FreeBSD's e_log.c).
+    """
+    bits = np.float64(x).view(np.int64) + (_BIAS - _HALF_ROOT)
+    k = np.float64((bits >> 52) - 1023)
+    f = np.int64((bits & ((1 << 52) - 1)) + _HALF_ROOT).view(np.float64) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    low = 1.818357216161805012e-01 + z * (1.531383769920937332e-01 + z * 1.479819860511658591e-01)
+    series = z * (2.857142874366239149e-01 + z * (2.222219843214978396e-01 + z * low))
+    series = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + series))
+    half = 0.5 * f * f
+    return s * (half + series) + k * _LN2_LOW - half + f + k * _LN2_HIGH
 
 
 def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float, out: Any) -> None:
@@ -171,40 +190,46 @@ def curve_pass(
 
 def ready_pass(raw: Any, label: Any, classes: int, tolerance: float, out: Any, good: Any) -> int:
     """Check rows, clip their scores, find the top one, and put those that count side by side (`engines.ready`)."""
-    k, kept, most, wide = len(raw), 0, max(classes, 2) - 1.0, len(out) > 2
-    for i in range(len(label)):
-        y, total = label[i], 0.0
-        ok = y >= 0.0 and y <= most and y == np.floor(y)
+    k, kept, most, step = len(raw), 0, max(classes, 2) - 1.0, 1024
+    total, top, usable, wide = np.empty(step), np.empty(step), np.empty(step), len(out) > 2
+    for start in range(0, len(label), step):  # column by column, so that several rows are worked on at a time
+        n, best = min(step, len(label) - start), out[0, kept : kept + step]
+        for i in range(n):
+            y = label[start + i]
+            usable[i] = 1.0 if (y >= 0.0) & (y <= most) & (y == np.floor(y)) else 0.0
+            total[i], top[i], best[i] = 0.0, 0.0, -1.0
         for j in range(k):
-            v = np.float64(raw[j, i])
-            total += v
-            ok = ok and v >= -tolerance and v <= 1.0 + tolerance
-        ok = ok and (k == 1 or abs(total - 1.0) <= tolerance)
-        good[i] = ok
-        if not ok:
-            continue
-        best = min(max(np.float64(raw[0, i]), 0.0), 1.0)
-        top = 0
-        if classes == 0:
-            out[1, kept] = y
-        elif k == 1:
-            zero = np.float64(raw.dtype.type(1.0 - best))
+            for i in range(n):
+                v = np.float64(raw[j, start + i])
+                total[i] += v
+                usable[i] = usable[i] if (v >= -tolerance) & (v <= 1.0 + tolerance) else 0.0
+            for i in range(n):
+                v = min(max(np.float64(raw[j, start + i]), 0.0), 1.0)
+                top[i] = float(j) if v > best[i] else top[i]
+                best[i] = max(best[i], v)
+            for i in range(n if wide and k > 1 else 0):
+                out[3 + j, kept + i] = min(max(np.float64(raw[j, start + i]), 0.0), 1.0)
+        for i in range(n if k > 1 else 0):
+            usable[i] = usable[i] if abs(total[i] - 1.0) <= tolerance else 0.0
+        for i in range(n if classes and k == 1 else 0):
+            one, zero = best[i], np.float64(raw.dtype.type(1.0 - best[i]))
             if wide:
-                out[3, kept], out[4, kept] = zero, best
-            best, top = max(best, zero), 1 if best > zero else 0
-        else:
-            for j in range(k):
-                v = min(max(np.float64(raw[j, i]), 0.0), 1.0)
-                if wide:
-                    out[3 + j, kept] = v
-                if v > best:
-                    best, top = v, j
-        out[0, kept] = best
-        if classes:
-            out[1, kept] = 1.0 if y == top else 0.0
-        if wide:
-            out[2, kept] = y
-        kept += 1
+                out[3, kept + i], out[4, kept + i] = zero, one
+            best[i], top[i] = max(one, zero), 1.0 if one > zero else 0.0
+        for i in range(n):
+            out[1, kept + i] = (1.0 if label[start + i] == top[i] else 0.0) if classes else label[start + i]
+        for i in range(n if wide else 0):
+            out[2, kept + i] = label[start + i]
+        rows = 0
+        for i in range(n):
+            good[start + i] = usable[i] > 0.0
+            rows += usable[i] > 0.0
+        for j in range(len(out) if rows < n else 0):
+            place = kept
+            for i in range(n):
+                out[j, place] = out[j, kept + i]
+                place += np.int64(usable[i])
+        kept += rows
     return kept
 
 
@@ -275,12 +300,17 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums
                     out[i] = a[i] if a[i] < b[i] else b[i]
             elif op == 8:
                 for i in range(size):
-                    out[i] = b[i] if a[i] > 0.0 else c[i]
+                    yes, no = b[i], c[i]  # both are read, so that several rows are worked on at a time
+                    out[i] = yes if a[i] > 0.0 else no
             elif op == 9:
                 for i in range(size):
                     out[i] = np.exp(a[i])
             elif op == 10:
+                odd = 0
                 for i in range(size):
+                    out[i] = _log(a[i])
+                    odd += a[i] < 2.3e-308 or not a[i] < 1.7e308
+                for i in range(size if odd else 0):
                     out[i] = np.log(a[i])
             elif op == 11:
                 for i in range(size):
@@ -288,15 +318,14 @@ def tape_pass(code: Any, columns: Any, work: Any, outputs: Any, slots: Any, sums
             else:
                 for i in range(size):
                     out[i] = 1.0 if a[i] == b[i] else 0.0
-        for j in range(len(outputs)):
+        for i in range(size if len(slots) else 0):
+            for j in range(len(outputs)):
+                sums[slots[start + i], j] += work[outputs[j], i]
+        for j in range(0 if len(slots) else len(outputs)):
             total = 0.0
-            if len(slots):
-                for i in range(size):
-                    sums[slots[start + i], j] += work[outputs[j], i]
-            else:
-                for i in range(size):
-                    total += work[outputs[j], i]
-                sums[0, j] += total
+            for i in range(size):
+                total += work[outputs[j], i]
+            sums[0, j] += total
 
 
 def walk_pass(

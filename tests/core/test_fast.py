@@ -326,3 +326,32 @@ def test_counts_of_a_cell_may_pass_32_bits():
         cells.rows = 1 << 31  # as if the cell were full: the next rows move it away
     (table,) = cells.tables()
     assert (table.n.tolist(), table.wt.tolist(), table.ws.tolist()) == ([9.0], [6.0], [4.5])
+
+
+def test_logarithms_of_the_tape_are_those_of_numpy():
+    from calibrant._compiled import compiled
+    from calibrant.engines.tape import _OPS
+
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random(2_000), 10.0 ** rng.uniform(-307, 307, 2_000), 1.0 + 1e-9 * rng.normal(size=1_000)])
+    odd = np.array([0.0, 5e-324, np.inf, np.nan, -1.0])
+    for values in (x, odd):
+        work, sums = np.zeros((2, len(values))), np.zeros((len(values), 1))
+        code, slots = np.array([[_OPS.index("log"), 1, 0, 0, 0]]), np.arange(len(values))
+        compiled("tape_pass")(code, values[None], work, np.array([1]), slots, sums)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.testing.assert_allclose(sums[:, 0], np.log(values), rtol=3e-16, atol=0.0)
+
+
+def test_files_tell_how_much_work_comes(monkeypatch, tmp_path):
+    import polars as pl
+
+    from calibrant.engines.registry import open_paths
+
+    monkeypatch.setattr(fast, "_seen", 0.0)
+    path = tmp_path / "one.parquet"
+    pl.DataFrame({"confidence": np.random.default_rng(0).random(10_000)}).write_parquet(path)
+    for engine in ("polars", "duckdb"):
+        before = fast._seen
+        open_paths(path, engine)
+        assert fast._seen - before == path.stat().st_size / 3

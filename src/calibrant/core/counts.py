@@ -18,6 +18,7 @@ References
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -83,12 +84,17 @@ class ClassCounts:
         return family_pvalues(self.expected, self.variance, self.observed, likely=self.likely)
 
 
+def _binomial(mean: float, variance: float) -> tuple[float, float]:
+    """Return size and probability of the binomial with this mean and variance; the size of a Poisson count is ∞."""
+    share = 1.0 - variance / mean if mean > 0 else 0.0
+    return mean / share if share >= 1e-9 else math.inf, share
+
+
 def _at_least(expected: float, variance: float, observed: Floats) -> Floats:
     """P(N ≥ observed) of a binomial with this mean and variance, of a Poisson count where it has no size."""
     from scipy.special import betainc, gammainc
 
-    share = 1.0 - variance / expected if expected > 0 else 0.0
-    size = expected / share if share >= 1e-9 else np.inf
+    size, share = _binomial(expected, variance)
     fits = (observed > 0) & (observed <= size) & np.isfinite(size)  # unequal coins may pass the size of the binomial
     a, b = np.where(fits, observed, 1.0), np.where(fits, size - observed + 1.0, 1.0)
     tail = np.where(observed <= 0, 1.0, betainc(a, b, min(max(share, 0.0), 1.0)))
@@ -124,8 +130,16 @@ def _chances(mean: float, variance: float) -> tuple[float, Floats]:
     spread = 9.0 * np.sqrt(variance) + 40.0
     lowest = max(float(np.floor(mean - spread)), 0.0)
     steps = np.arange(lowest, np.ceil(mean + spread) + 2.0)
-    tails = np.minimum.accumulate(_at_least(mean, variance, steps))
-    return lowest, -np.diff(tails, append=0.0)
+    size, share = _binomial(mean, variance)
+    if steps[-1] > size:
+        tails = np.minimum.accumulate(_at_least(mean, variance, steps))
+        return lowest, -np.diff(tails, append=0.0)
+    before = steps[:-1]  # each chance by the one before it, and one of them by its tails
+    odds = (size - before) * (share / (1.0 - share)) if size < math.inf else mean
+    law = np.cumprod(np.append(1.0, odds / (before + 1.0)))
+    highest = int(law.argmax())
+    here, after = _at_least(mean, variance, steps[highest : highest + 2])
+    return lowest, law * ((here - after) / law[highest])
 
 
 def count_law(expected: float, variance: float, likely: Floats) -> _Law:

@@ -19,7 +19,7 @@ import numpy as np
 
 from calibrant._typing import Array, Ints
 
-__all__ = ["kernel", "top_visit"]
+__all__ = ["expect", "kernel", "top_visit"]
 
 #: Numbers below which a call is not worth a compiled kernel.
 LEAST = 1 << 15
@@ -67,6 +67,12 @@ def kernel(name: str, size: int, gain: float = 1.0) -> Callable[..., Any] | None
         if _seen < PAYS:
             return None
     return _compiled(name)
+
+
+def expect(numbers: float) -> None:
+    """Count numbers that this process is about to see: the kernels are loaded before the first, not amid them."""
+    global _seen  # noqa: PLW0603 -- as in `kernel`
+    _seen += numbers
 
 
 def top_visit(

@@ -162,7 +162,7 @@ class SliceCells:
                 numbered = known.with_row_index(_SLOT)
                 joined = frame.join(numbered, on=frame.columns, how="left", nulls_equal=True, maintain_order="left")
                 found = joined[_SLOT].cast(pl.Int64).fill_null(-1).to_numpy()
-            if not (found < 0).any():
+            if found.min(initial=0) >= 0:
                 return found
             self.known = known.vstack(frame.filter(found < 0).unique(maintain_order=True))
 
@@ -190,7 +190,8 @@ def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
             new, old = new.cast(words), old.cast(words)
         elif new.dtype not in _WHOLE:
             return None
-        for kind in (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null):
+        missing = bool(new.null_count() + old.null_count())
+        for kind in (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null)[: 1 + missing]:
             a, b = (kind(part).to_numpy() for part in (new, old))
             ends = [int(end) for part in (a, b) if len(part) for end in (part.min(), part.max())]
             low, span = min(ends, default=0), max(ends, default=0) - min(ends, default=0) + 1
@@ -198,7 +199,9 @@ def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
             if size > _NEAR:
                 return None
             if span > 1:
-                place, held = place * span + (a - low), held * span + (b - low)
+                place *= span
+                place += np.subtract(a, low, dtype=np.int64)
+                held = held * span + np.subtract(b, low, dtype=np.int64)
     numbers = np.full(size, -1, dtype=np.int64)
     numbers[held] = np.arange(len(held))
     return np.asarray(numbers[place])

@@ -21,7 +21,7 @@ __all__ = ["Tape"]
 
 _OPS = ("add", "sub", "mul", "div", "greater", "not_less", "maximum", "minimum", "where", "exp", "log", "sqrt", "equal")
 #: Rows worked on at once.
-_TILE = 128
+_TILE = 512
 
 
 class Tape:
