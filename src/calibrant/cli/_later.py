@@ -6,6 +6,7 @@ two thirds of the wait for scikit-learn. Only a process of the command line does
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -67,7 +68,8 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-def postpone() -> None:
-    """Let the libraries above wait for their first use in this process."""
+def start_light() -> None:
+    """Make the process of one short command: libraries wait for their first use, and few objects are garbage."""
+    gc.set_threshold(20_000)  # a command makes many objects and drops few of them
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

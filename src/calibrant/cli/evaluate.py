@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -69,6 +70,7 @@ from calibrant.cli._text import colored
 @file_options
 def command(file: str, *, as_json: bool, form: str, **options: Any) -> None:
     """Measure calibration of the predictions in FILE and say how sure that is."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # rows are the parallel work; idle threads of BLAS spin
     from calibrant.workflows.evaluate import evaluate
 
     with progress("evaluating", after=2.0):
