@@ -1,7 +1,7 @@
 """Libraries that others import and our commands seldom use: loaded when something is first asked of them.
 
-SciPy and scikit-learn load NumPy's test tools, `scipy.stats` and pandas for functions that no command calls; they are
-two thirds of the wait for scikit-learn. Only a process of the command line does this; a program that uses us does not.
+SciPy and scikit-learn load them for functions that no command calls, and take most of their time for it. Only a process
+of the command line does this; a program that uses us does not.
 """
 
 from __future__ import annotations

@@ -331,11 +331,10 @@ def _cumulative_ends(cells: CellSums, value: float, level: float, rng: np.random
     signed = np.where(size[contact] > slack, np.sign(path[contact]) * near, np.abs(near))
     alpha = (1 - level) / 2
     low = value - float(np.quantile(signed.max(axis=1), 1 - alpha))
-    candidates = size >= size.max() - 3.0 * spread.max()
     z = normal_quantile(1 - alpha)
     skewness = np.maximum(np.sign(path) * cells.path_skewness(), 0.0)
     steps = spread * (z + skewness * (1 + 2 * z * z) / (6 * math.sqrt(cells.total)))
-    return low, value + float(steps[candidates].max())
+    return low, value + float(steps[size >= size.max() - 3.0 * spread.max()].max())  # any candidate
 
 
 def _absolute_ends(cells: CellSums, value: float, level: float, rng: np.random.Generator) -> tuple[float, float]:

@@ -82,8 +82,7 @@ def draw_noise(cells: CellSums, size: int, rng: np.random.Generator) -> tuple[Fl
         multiplier = wider * rng.standard_normal((size, len(rows)))
         noise = multiplier @ (residuals - sizes * cells.mean) / cells.total
         return noise, multiplier @ (rows - sizes * cells.w / cells.total) / cells.total
-    shape = size, len(cells.w)
-    share, noise = rng.standard_normal(shape), rng.standard_normal(shape)
+    share, noise = both = rng.standard_normal((2, size, len(cells.w)))
     share *= np.sqrt(cells.w)  # in place: new memory costs more than the arithmetic
     noise *= np.sqrt(np.maximum(cells.d2 - cells.d**2 / cells.w, 0.0))
     part = cells.d / cells.w * share
@@ -91,6 +90,5 @@ def draw_noise(cells: CellSums, size: int, rng: np.random.Generator) -> tuple[Fl
     everything = share.sum(axis=1, keepdims=True)
     noise -= np.multiply(cells.mean, everything, out=part)
     share -= np.multiply(cells.w / cells.total, everything, out=part)
-    noise /= cells.total
-    share /= cells.total
+    both /= cells.total
     return noise, share

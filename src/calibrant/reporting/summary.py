@@ -9,7 +9,6 @@ import datetime as dt
 import platform
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -281,7 +280,7 @@ def _views(evidence: Any, classes: Sequence[Mapping[str, Any]]) -> list[ViewCell
     if evidence.n_classes > 2:
         wanted.append(WithinTopR(2))
     wanted += [ClassK(row["index"]) for row in classes if row["drawn"]]
-    found = map_chunks(partial(_cells, evidence), dict.fromkeys(wanted))
+    found = map_chunks(lambda view: _cells(evidence, view), dict.fromkeys(wanted))
     return [cells for cells in found if cells is not None]
 
 
