@@ -31,8 +31,8 @@ class _Later(ModuleType):
                 part = import_module(f"{self.__name__}.{core}")
                 if name in part.__all__:
                     return getattr(part, name)
-            if vars(self).pop("waits", False) and self.__loader__ is not None:
-                self.__loader__.exec_module(self)
+            if vars(self).pop("waits", False):
+                vars(self)["__loader__"].exec_module(self)
                 self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)
 
@@ -57,11 +57,12 @@ class _Finder(MetaPathFinder, Loader):
         return whole
 
     def exec_module(self, module: Any) -> None:
+        spec = module.__spec__
         if type(module) is not _Later:
-            module.__spec__ = module.__spec__.loader_state
+            module.__spec__ = spec.loader_state
             return
-        module.__loader__ = module.__spec__.loader = module.__spec__.loader_state
-        module.waits = True
+        spec.loader = spec.loader_state
+        vars(module).update(__loader__=spec.loader, waits=True)
 
 
 def start_light() -> None:

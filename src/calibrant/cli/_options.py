@@ -28,13 +28,12 @@ def _several(*options: Any) -> Callable[[F], F]:
     return add
 
 
-def shown(*given: Any) -> Any:
+def shown(*given: Any) -> Callable[[F], F]:
     """Return an option that shows its default: names, type, default, help."""
-    *names, kind, default, told = given
-    return click.option(*names, type=kind, default=default, show_default=True, help=told)
+    return click.option(*given[:-3], type=given[-3], default=given[-2], show_default=True, help=given[-1])
 
 
-def repeated(*given: str) -> Any:
+def repeated(*given: str) -> Callable[[F], F]:
     """Return an option that may be given often: names, what it takes, help."""
     return click.option(*given[:-2], multiple=True, metavar=given[-2], help=given[-1])
 
