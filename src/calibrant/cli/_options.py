@@ -12,12 +12,11 @@ from calibrant.io.layout import Layout
 
 __all__ = [
     "bins_option", "emit", "emit_json", "engine_options", "file_options", "join", "json_option", "layout_of",
-    "level_option", "metric_options", "regression_options", "rejection_options", "terminal_width",
-    "tolerance_option", "weight_kind_option", "words"
+    "level_option", "metric_options", "regression_options", "rejection_options", "repeated", "shown",
+    "terminal_width", "tolerance_option", "weight_kind_option", "words"
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
-Option = Callable[[F], F]
 
 
 def _several(*options: Any) -> Callable[[F], F]:
@@ -29,13 +28,21 @@ def _several(*options: Any) -> Callable[[F], F]:
     return add
 
 
+def shown(*given: Any) -> Callable[[F], F]:
+    """Return an option that shows its default: names, type, default, help."""
+    return click.option(*given[:-3], type=given[-3], default=given[-2], show_default=True, help=given[-1])
+
+
+def repeated(*given: str) -> Callable[[F], F]:
+    """Return an option that may be given often: names, what it takes, help."""
+    return click.option(*given[:-2], multiple=True, metavar=given[-2], help=given[-1])
+
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 #: Where things are in a file.
 file_options = _several(
-    click.option(
-        "--proba",
-        multiple=True,
-        metavar="NAME",
-        help="Column, array or pattern of the probabilities, e.g. 'prob_*' or cat,dog,bird (repeat).",
+    repeated(
+        "--proba", "NAME", "Column, array or pattern of the probabilities, e.g. 'prob_*' or cat,dog,bird (repeat)."
     ),
     click.option("--label", metavar="NAME", help="Column or array of the truth (or labels.npy beside probs.npy)."),
     click.option("--weight", metavar="NAME", help="Column or array of weights (frequencies); none for no weights."),
@@ -77,26 +84,13 @@ regression_options = _several(
 )
 #: Metrics by name; --measure is their name in version 0.1.
 metric_options = _several(
-    click.option(
-        "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Metric to show (repeat; 'all' for every one)."
-    ),
+    repeated("-m", "--metric", "metrics", "NAME", "Metric to show (repeat; 'all' for every one)."),
     click.option("--measure", "measures", multiple=True, metavar="NAME", hidden=True, help="The old name of --metric."),
 )
 bins_option = click.option("--bins", "n_bins", type=click.IntRange(1), help="Number of bins.  [default: 15]")
-level_option = click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Level of the intervals.",
-)
-tolerance_option = click.option(
-    "--tolerance",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.02,
-    show_default=True,
-    help="How far predicted and observed frequency may differ and still count as calibrated.",
-)
+level_option = shown("--level", _SHARE, 0.95, "Level of the intervals.")
+_FAR = "How far predicted and observed frequency may differ and still count as calibrated."
+tolerance_option = shown("--tolerance", _SHARE, 0.02, _FAR)
 weight_kind_option = click.option(
     "--weight-kind",
     type=click.Choice(["frequency", "importance"]),

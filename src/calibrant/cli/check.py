@@ -16,6 +16,8 @@ from calibrant.cli._options import (
     json_option,
     regression_options,
     rejection_options,
+    repeated,
+    shown,
     weight_kind_option,
 )
 from calibrant.cli._progress import progress
@@ -31,41 +33,21 @@ UNDECIDED = ("point", "pass", "fail")
     "calibrant check preds.csv --min-pvalue 0.01 --by country · calibrant check preds.npz --config gate.toml --json",
 )
 @click.argument("file", type=click.Path())
-@click.option(
-    "--max", "max_values", multiple=True, metavar="NAME=VALUE", help="Largest value allowed (repeat for more)."
-)
-@click.option(
-    "--min", "min_values", multiple=True, metavar="NAME=VALUE", help="Smallest value allowed (repeat for more)."
-)
-@click.option(
-    "--min-pvalue",
-    "min_pvalues",
-    multiple=True,
-    metavar="[NAME=]VALUE",
-    help="Smallest p-value allowed: of the KS test, or of a metric.",
-)
+@repeated("--max", "max_values", "NAME=VALUE", "Largest value allowed (repeat for more).")
+@repeated("--min", "min_values", "NAME=VALUE", "Smallest value allowed (repeat for more).")
+@repeated("--min-pvalue", "min_pvalues", "[NAME=]VALUE", "Smallest p-value allowed: of the KS test, or of a metric.")
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file with tables [max], [min], [min-pvalue].")
-@click.option(
-    "--undecided",
-    type=click.Choice(UNDECIDED),
-    default="point",
-    show_default=True,
-    help="Where the interval holds the limit: the value decides, the limit counts as kept, or as broken.",
-)
+@shown(
+    "--undecided", click.Choice(UNDECIDED), "point",
+    "Where the interval holds the limit: the value decides, the limit counts as kept, or as broken.",
+)  # fmt: skip
 @bins_option
 @click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row.")
 @weight_kind_option
 @click.option("--by", metavar="COLUMN", help="Every slice must pass as well (comma-separated columns).")
 @engine_options
 @rejection_options
-@click.option(
-    "--resamples",
-    "n_resamples",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Label resamplings behind a p-value.",
-)
+@shown("--resamples", "n_resamples", click.IntRange(1), 1000, "Label resamplings behind a p-value.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @json_option
 @file_options

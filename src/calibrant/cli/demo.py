@@ -6,18 +6,14 @@ from typing import Any
 
 import click
 
-from calibrant.cli._options import emit, emit_json, terminal_width
+from calibrant.cli._options import emit, emit_json, shown, terminal_width
 
 
 @click.command("demo", epilog="Example: calibrant demo -o demo && calibrant evaluate demo/network.npz")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False),
-    default="calibrant-demo",
-    show_default=True,
-    help="Folder for the predictions, calibrators and reports.",
-)
+@shown(
+    "-o", "--output", click.Path(file_okay=False), "calibrant-demo",
+    "Folder for the predictions, calibrators and reports.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of training and resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(output: str, seed: int, *, as_json: bool) -> None:

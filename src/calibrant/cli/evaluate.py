@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from calibrant.cli._options import (
     metric_options,
     regression_options,
     rejection_options,
+    shown,
     terminal_width,
     tolerance_option,
     weight_kind_option,
@@ -44,31 +46,18 @@ from calibrant.cli._text import colored
 @rejection_options
 @regression_options
 @level_option
-@click.option(
-    "--resamples",
-    "n_resamples",
-    type=click.IntRange(0),
-    default=1000,
-    show_default=True,
-    help="Label resamplings; 0 gives values alone.",
-)
+@shown("--resamples", "n_resamples", click.IntRange(0), 1000, "Label resamplings; 0 gives values alone.")
 @click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row (they vary as a whole).")
 @weight_kind_option
 @click.option("--risk", is_flag=True, help="Two classes: calibration slope, intercept and observed/expected as well.")
 @tolerance_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "md", "html"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@shown("--format", "form", click.Choice(["text", "json", "md", "html"]), "text", "Form of the answer.")
 @file_options
 def command(file: str, *, as_json: bool, form: str, **options: Any) -> None:
     """Measure calibration of the predictions in FILE and say how sure that is."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # rows are the parallel work; idle threads of BLAS spin
     from calibrant.workflows.evaluate import evaluate
 
     with progress("evaluating", after=2.0):

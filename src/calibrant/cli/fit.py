@@ -15,6 +15,7 @@ from calibrant.cli._options import (
     json_option,
     regression_options,
     rejection_options,
+    shown,
     weight_kind_option,
 )
 from calibrant.cli._progress import progress
@@ -54,18 +55,9 @@ class Criterion(click.Choice):  # type: ignore[type-arg]  # generic only in newe
     metavar="NAME",
     help="Short name of a method (calibrant explain lists them); auto tries many and pools the best.",
 )
+@shown("-o", "--output", click.Path(dir_okay=False), "cal.json", "Where to write the calibrator.")
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    default="cal.json",
-    show_default=True,
-    help="Where to write the calibrator.",
-)
-@click.option(
-    "--criterion",
-    type=Criterion(()),
-    help="Proper score that decides.  [default: nll; for means and variances dss]",
+    "--criterion", type=Criterion(()), help="Proper score that decides.  [default: nll; for means and variances dss]"
 )
 @click.option("--preserve", type=click.Choice(["argmax", "order"]), help="Keep the predicted class, or every ranking.")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Method to compare (repeat).")

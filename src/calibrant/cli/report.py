@@ -18,6 +18,7 @@ from calibrant.cli._options import (
     level_option,
     regression_options,
     rejection_options,
+    shown,
     tolerance_option,
     weight_kind_option,
 )
@@ -31,14 +32,7 @@ from calibrant.cli._progress import progress
     "calibrant report 'logs/*.parquet' -o report.html",
 )
 @click.argument("file", type=click.Path())
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    default="report.html",
-    show_default=True,
-    help="Where to write the page.",
-)
+@shown("-o", "--output", click.Path(dir_okay=False), "report.html", "Where to write the page.")
 @click.option("--calibrator", type=click.Path(dir_okay=False), help="Calibrator (JSON) for before/after.")
 @click.option("--by", metavar="COLUMN", help="Columns that make slices (comma-separated).")
 @click.option("--groups", metavar="COLUMN", help="Column naming the cluster of each row (they vary as a whole).")
@@ -46,9 +40,7 @@ from calibrant.cli._progress import progress
 @click.option("--title", default=None, help="Title of the page.")
 @click.option("--no-compare", is_flag=True, help="Do not compare methods of recalibration by cross-validation.")
 @click.option("--no-league", is_flag=True, hidden=True, help="The old name of --no-compare.")
-@click.option(
-    "--resamples", "n_resamples", type=click.IntRange(0), default=1000, show_default=True, help="Label resamplings."
-)
+@shown("--resamples", "n_resamples", click.IntRange(0), 1000, "Label resamplings.")
 @level_option
 @tolerance_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
@@ -56,14 +48,10 @@ from calibrant.cli._progress import progress
 @engine_options
 @rejection_options
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["html", "md", "json", "text"]),
-    default="html",
-    show_default=True,
-    help="html writes a page; the others go to standard output.",
-)
+@shown(
+    "--format", "form", click.Choice(["html", "md", "json", "text"]), "html",
+    "html writes a page; the others go to standard output.",
+)  # fmt: skip
 @file_options
 def command(
     file: str, *, output: str, as_json: bool, form: str, no_compare: bool, no_league: bool, **options: Any

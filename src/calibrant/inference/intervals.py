@@ -322,19 +322,19 @@ def _cumulative_ends(cells: CellSums, value: float, level: float, rng: np.random
     1978, "Modified t tests and confidence intervals for asymmetrical populations", JASA 73).
     """
     noise, _ = draw_noise(cells, _DRAWS, rng)
-    path, wiggle = np.cumsum(cells.mean), np.cumsum(noise, axis=1)
+    path, wiggle = np.cumsum(cells.mean), np.cumsum(noise, axis=1, out=noise)
     spread = wiggle.std(axis=0)
     size = np.abs(path)
     slack = 2.0 * spread.max()
     contact = size >= size.max() - slack
-    signed = np.where(size > slack, np.sign(path) * wiggle, np.abs(wiggle))[:, contact]
+    near = wiggle[:, contact]
+    signed = np.where(size[contact] > slack, np.sign(path[contact]) * near, np.abs(near))
     alpha = (1 - level) / 2
     low = value - float(np.quantile(signed.max(axis=1), 1 - alpha))
-    candidates = size >= size.max() - 3.0 * spread.max()
     z = normal_quantile(1 - alpha)
     skewness = np.maximum(np.sign(path) * cells.path_skewness(), 0.0)
     steps = spread * (z + skewness * (1 + 2 * z * z) / (6 * math.sqrt(cells.total)))
-    return low, value + float(steps[candidates].max())
+    return low, value + float(steps[size >= size.max() - 3.0 * spread.max()].max())  # any candidate
 
 
 def _absolute_ends(cells: CellSums, value: float, level: float, rng: np.random.Generator) -> tuple[float, float]:

@@ -82,9 +82,13 @@ def draw_noise(cells: CellSums, size: int, rng: np.random.Generator) -> tuple[Fl
         multiplier = wider * rng.standard_normal((size, len(rows)))
         noise = multiplier @ (residuals - sizes * cells.mean) / cells.total
         return noise, multiplier @ (rows - sizes * cells.w / cells.total) / cells.total
-    count = np.sqrt(cells.w) * rng.standard_normal((size, len(cells.w)))
-    left = np.sqrt(np.maximum(cells.d2 - cells.d**2 / cells.w, 0.0))
-    residual = cells.d / cells.w * count + left * rng.standard_normal((size, len(cells.w)))
-    everything = count.sum(axis=1, keepdims=True)
-    share = (count - cells.w / cells.total * everything) / cells.total
-    return (residual - cells.mean * everything) / cells.total, share
+    share, noise = both = rng.standard_normal((2, size, len(cells.w)))
+    share *= np.sqrt(cells.w)  # in place: new memory costs more than the arithmetic
+    noise *= np.sqrt(np.maximum(cells.d2 - cells.d**2 / cells.w, 0.0))
+    part = cells.d / cells.w * share
+    noise += part
+    everything = share.sum(axis=1, keepdims=True)
+    noise -= np.multiply(cells.mean, everything, out=part)
+    share -= np.multiply(cells.w / cells.total, everything, out=part)
+    both /= cells.total
+    return noise, share

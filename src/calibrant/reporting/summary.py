@@ -16,6 +16,7 @@ import numpy as np
 from calibrant import __version__
 from calibrant._typing import RNG, Array
 from calibrant.core.declare import lookup
+from calibrant.core.parallel import map_chunks
 from calibrant.core.results import Result
 from calibrant.core.text import count, percent, points
 from calibrant.errors import InputError, UndefinedWarning
@@ -279,7 +280,7 @@ def _views(evidence: Any, classes: Sequence[Mapping[str, Any]]) -> list[ViewCell
     if evidence.n_classes > 2:
         wanted.append(WithinTopR(2))
     wanted += [ClassK(row["index"]) for row in classes if row["drawn"]]
-    found = [_cells(evidence, view) for view in dict.fromkeys(wanted)]
+    found = map_chunks(lambda view: _cells(evidence, view), dict.fromkeys(wanted))
     return [cells for cells in found if cells is not None]
 
 

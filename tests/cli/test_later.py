@@ -1,0 +1,79 @@
+"""What a command does not load before it needs it, and that it gets the real thing when it does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+#: Modules that would make a small evaluation wait, by what loads them for nothing.
+HEAVY = (
+    "numpy.testing._private",
+    "numpy.f2py.crackfortran",
+    "scipy.special._basic",
+    "scipy.stats._stats_py",
+    "pandas.core",
+)
+USES = {
+    "scipy.special": "import scipy.special; assert scipy.special.comb(5, 2) == 10 and scipy.special.ndtr(0.0) == 0.5",
+    "scipy.special by name": "from scipy.special import betainc, logsumexp; assert betainc(1, 1, 0.5) == 0.5",
+    "scipy.stats": "import scipy.stats; assert scipy.stats.norm.cdf(0.0) == 0.5; import scipy.stats.qmc",
+    "scipy.stats from within": "import scipy.stats.qmc; from scipy.stats import kstwo; assert kstwo.name == 'kstwo'",
+    "a part first": "import numpy.f2py.crackfortran as c, pandas.api.types, scipy.stats._qmc as q; import numpy.f2py as f, scipy.stats as s; assert f.crackfortran is c and s._qmc is q and q.__spec__.origin and s.qmc.Sobol is q.Sobol",
+    "numpy.testing": "import numpy as np; np.testing.assert_array_equal([1], [1]); import numpy.f2py.crackfortran",
+    "pandas": "import pandas as pd; assert pd.DataFrame({'a': [1]}).a.sum() == 1 and pd.__version__; import pandas.api.types",
+    "all of a module": "import scipy.special as s; names = s.__all__; assert 'softmax' in names and callable(s.softmax)",
+    "what is not there": "import scipy.stats; assert not hasattr(scipy.stats, 'nothing') and scipy.stats.norm.name",
+    "whole before the rest": "import sklearn.base, scipy.special as s; s.comb; import scipy.optimize, scipy.stats; scipy.stats.norm",
+}
+
+
+def _python(code: str, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ImportWarning", "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_library_that_waits_is_whole_when_used(use: str) -> None:
+    _python(f"from calibrant.cli._later import start_light\nstart_light()\n{USES[use]}")
+
+
+def test_functions_of_the_light_part_are_those_of_the_library() -> None:
+    names = _python(
+        "from calibrant.cli._later import start_light\nstart_light()\nimport scipy.special as light\n"
+        "early = {name: getattr(light, name) for name in ('ndtr', 'ndtri', 'betainc', 'gammaincinv', 'stdtrit')}\n"
+        "light.softmax\nprint([name for name, one in early.items() if getattr(light, name) is not one])"
+    )
+    assert names.strip() == "[]"
+
+
+def test_two_threads_get_the_same_module() -> None:
+    _python(
+        "from calibrant.cli._later import start_light\nstart_light()\nimport scipy.stats\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(4) as pool:\n    found = list(pool.map(lambda _: scipy.stats.norm, range(8)))\n"
+        "assert len({id(one) for one in found}) == 1"
+    )
+
+
+def test_a_small_evaluation_and_a_fit_load_nothing_in_vain(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 300)
+    y = (rng.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    lines = [
+        "label,p_0,p_1,p_2",
+        *(f"{label}," + ",".join(map(repr, row)) for label, row in zip(y, p.tolist(), strict=True)),
+    ]
+    (tmp_path / "small.csv").write_text("\n".join(lines), encoding="utf-8")
+    code = "import sys\nfrom calibrant.cli import main\ntry:\n    main()\nfinally:\n    print(*sorted(sys.modules))"
+    for words in (["evaluate", "small.csv"], ["fit", "small.csv", "-o", "cal.json"]):
+        words[1:2] = [str(tmp_path / "small.csv")]
+        loaded = _python(code, *words[:2], *(str(tmp_path / w) if w == "cal.json" else w for w in words[2:])).split()
+        assert "scipy.special._ufuncs" in loaded
+        assert not [name for name in HEAVY if name in loaded]
