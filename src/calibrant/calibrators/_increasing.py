@@ -162,7 +162,7 @@ class CurveLikelihood:
         prepare = self._gaps if scores.n_classes == 2 else self._places
         each = len(knots) if scores.n_classes == 2 else 2 * scores.n_classes
         if scores.n * each <= KEPT_VALUES:
-            self.kept = [prepare(rows) for rows in self.blocks]
+            self.kept = list(map_chunks(prepare, self.blocks))
 
     def _gaps(self, rows: slice) -> Floats:
         """Return φ(u₁) − φ(u₀) of every row, followed by −1 and 1 for the biases."""
@@ -358,10 +358,11 @@ def minimize(
             rounds = rounds - 1 if change[0] > 0.05 or change[-1] > 0.2 else 0
         elif -promise <= enough or size < 1e-8:
             return parameters, precision
-    warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=5)
+    warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=7)
     return parameters, precision
 
 
+@one_blas_thread()
 def fit_increasing(
     scores: Scores,
     codes: Ints,
@@ -415,13 +416,12 @@ def fit_increasing(
         stages = stages[-1:]
         parameters = np.maximum(np.concatenate([warm.slopes, np.zeros(n_biases)]), least)
         precision[0] = warm_smoothness if smoothness is None else smoothness
-    with one_blas_thread():
-        for number, stage in enumerate(stages):
-            rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
-            rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
-            enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
-            given = penalty, parameters, precision, least, enough, rounds
-            parameters, precision = minimize(stage, *given, None if number or near else first)
+    for number, stage in enumerate(stages):
+        rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
+        rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
+        enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
+        given = penalty, parameters, precision, least, enough, rounds
+        parameters, precision = minimize(stage, *given, None if number or near else first)
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 
 

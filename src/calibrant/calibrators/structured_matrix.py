@@ -130,8 +130,11 @@ class StructuredMatrixScaling(Calibrator):
         self.knots_, self.slopes_ = curve.knots, curve.slopes
         with one_blas_thread():
             x = np.empty((scores.n, scores.n_classes))
-            for rows in scores.chunks():
+
+            def visit(rows: slice) -> None:
                 x[rows] = log_softmax(curve(scores.block(rows)))
+
+            list(map_chunks(visit, scores.chunks()))
             self.weight_, self.bias_, self.precisions_ = fit_structured(x, codes, weights, self.penalty, self._warm)
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
