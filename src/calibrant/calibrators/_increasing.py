@@ -96,12 +96,12 @@ def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.
     if width == 0:
         return 1.0
 
-    def sums(beta: float) -> _newton.Sums:
-        data = _newton.total_sums(scores, codes, weights, 0.0, beta)
+    def sums(some: slice, beta: float) -> _newton.Sums:
+        data = _newton.total_sums(scores.rows(some), codes[some], weights[some], 0.0, beta)
         gap = beta - 1.0
         return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull, data.more)
 
-    return _newton.solve(sums, start, 1e-3 / max(width, 1.0), 1e6)[0]
+    return _newton.search(sums, scores.n, start, 1e-3 / max(width, 1.0), 1e6)[0]
 
 
 def prior_scale(scores: Scores) -> float:
@@ -236,8 +236,9 @@ class CurveLikelihood:
         hessian -= (mean_w / weights[:, None]).T @ mean_w
         if not self.biases:
             return CurveSums(loss, gradient, hessian)
-        by_class, root = mass_w.sum(axis=0), mass_w / np.sqrt(weights)[:, None]
-        cross = (classes @ flat).T - (mean_w / np.sqrt(weights)[:, None]).T @ root
+        by_class, scale = classes[:, ::3].sum(axis=1), 1 / np.sqrt(weights)[:, None]
+        root = mass_w * scale
+        cross = (classes @ flat).T - (mean_w * scale).T @ root
         return CurveSums(
             loss,
             np.concatenate([gradient, by_class - np.bincount(codes, weights, k)]),
@@ -292,7 +293,12 @@ class Penalty:
 
         Wood and Fasiolo (2017), Biometrics 73, Sec. 2.
         """
-        covariance = np.linalg.pinv(hessian + self.matrix(precision), hermitian=True)
+        whole = hessian + self.matrix(precision)
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(whole))
+            covariance = root.T @ root
+        except np.linalg.LinAlgError:  # rounding may cost definiteness in flat directions
+            covariance = np.linalg.pinv(whole, hermitian=True)
         new = precision.copy()
         for g, s in enumerate(self.matrices):
             used = max(self.ranks[g] - precision[g] * float(np.sum(covariance * s)), 1e-12)

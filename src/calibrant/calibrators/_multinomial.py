@@ -124,10 +124,11 @@ class Penalized:
         """Return q and q times the share of its row in single precision."""
         if self._single is None or self._single[0] is not self.q:
             chances, shares = np.empty((2, self.n, self.k), np.float32)
+            share = self.share[:, None].astype(np.float32)
 
             def visit(rows: slice) -> None:
                 chances[rows] = self.q[rows]
-                np.multiply(chances[rows], self.share[rows, None], out=shares[rows], casting="same_kind")
+                np.multiply(chances[rows], share[rows], out=shares[rows])
 
             list(map_chunks(visit, self.chunks))
             self._single = self.q, chances, shares
@@ -196,8 +197,13 @@ class Affine(Penalized):
         if self.products > MANY_PRODUCTS and rows >= BLOCK_ROWS * d:
             if self._blocks is None or self._blocks[0] is not self.penalty:
                 self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
-            inverse = self._blocks[1]
-            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+            inverse, some = self._blocks[1], row_chunks(self.k, 4 * d * d)
+
+            def solve(r: Floats) -> Floats:
+                right = r.astype(np.float32)[:, :, None]
+                return np.concatenate(list(map_chunks(lambda part: inverse[part] @ right[part], some)), dtype=float)[..., 0]
+
+            return solve
 
         chances, shares = self.singles()
 
