@@ -32,8 +32,8 @@ FEW_CLASSES = 32
 MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 #: Multiplications those blocks may cost if every row counted; above, they are summed over a strided sample of the rows.
 BLOCK_WORK = 40_000_000_000
-#: The block of a class sums the rows that weigh so many times the mean; the others, as one, weigh like all rows.
-NOTABLE = 2.0
+#: The block of a class sums the rows that weigh so many times the mean; the others count like the mean block.
+NOTABLE = 1.0
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
 PROMISE = 1e-7
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
@@ -197,13 +197,8 @@ class Affine(Penalized):
         if self.products > MANY_PRODUCTS and rows >= BLOCK_ROWS * d:
             if self._blocks is None or self._blocks[0] is not self.penalty:
                 self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
-            inverse, some = self._blocks[1], row_chunks(self.k, 4 * d * d)
-
-            def solve(r: Floats) -> Floats:
-                right = r.astype(np.float32)[:, :, None]
-                return np.concatenate(list(map_chunks(lambda part: inverse[part] @ right[part], some)), dtype=float)[..., 0]
-
-            return solve
+            inverse = self._blocks[1]
+            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
 
         chances, shares = self.singles()
 
@@ -217,13 +212,14 @@ class Affine(Penalized):
         """Return the inverse of the Hessian's block of every class, in single precision, from some rows."""
         x, (chances, shares) = self.narrow[some], self.singles()
         bend = np.ascontiguousarray(((1 - chances[some]) * shares[some]).T) / np.float32(self.share[some].sum())
-        all_rows = (x.T @ x).astype(np.float64) / len(x)
+        doubtful = x * np.sqrt(bend.sum(axis=0))[:, None]
+        mean = (doubtful.T @ doubtful).astype(np.float64) / max(float(bend.sum(dtype=np.float64)), 1e-300)
 
         def visit(c: int) -> Floats:
             mass = float(bend[c].sum(dtype=np.float64))
             here = np.flatnonzero(bend[c] * np.float32(len(x)) >= np.float32(NOTABLE * mass))
             scaled = x[here] * np.sqrt(bend[c, here])[:, None]
-            block = (scaled.T @ scaled) + max(mass - float(bend[c, here].sum(dtype=np.float64)), 0.0) * all_rows
+            block = (scaled.T @ scaled) + max(mass - float(bend[c, here].sum(dtype=np.float64)), 0.0) * mean
             block[np.diag_indices(len(block))] += 2 * self.penalty[c] + 1e-9 * np.trace(block) / len(block) + 1e-300
             return np.linalg.inv(block).astype(np.float32)
 
@@ -277,15 +273,18 @@ class Diagonal(Penalized):
             hessian = -np.block([[scores, mixed], [mixed.T, chances]])
         else:
 
-            def visit(rows: slice) -> Floats:
-                chances = self.q[rows] * np.sqrt(self.share[rows])[:, None]
-                both = np.concatenate([chances * self.x[rows], chances], axis=1)
-                return np.asarray(both.T @ both)
+            def visit(rows: slice) -> tuple[Floats, Floats]:
+                root, x = np.sqrt(self.share[rows])[:, None], self.x[rows]
+                both = np.empty((len(x), 2 * k))
+                chances, moved = both[:, k:], both[:, :k]
+                np.multiply(self.q[rows], root, out=chances)
+                np.multiply(chances, x, out=moved)
+                mass = moved * root
+                sums = mass.sum(axis=0), np.einsum("ij,ij->j", chances, np.broadcast_to(root, chances.shape))
+                return np.asarray(both.T @ both), np.stack([*sums, np.einsum("ij,ij->j", mass, x)])
 
-            hessian = -np.sum(list(map_chunks(visit, self.chunks)), axis=0)
-            weighted = self.q * self.share[:, None]
-            cross, plain = np.einsum("ij,ij->j", weighted, self.x), weighted.sum(axis=0)
-            square = np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
+            products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
+            hessian, (cross, plain, square) = -np.sum(products, axis=0), np.sum(sums, axis=0)
         hessian[index, index] += square
         hessian[index, k + index] += cross
         hessian[k + index, index] += cross

@@ -193,9 +193,7 @@ def samples(n: int) -> list[slice]:
     return [*(slice(None, None, n // one) for one in few), slice(None)]
 
 
-def search(
-    sums: Callable[[slice, float], Sums], n: int, start: float, low: float, high: float
-) -> tuple[float, bool]:
+def search(sums: Callable[[slice, float], Sums], n: int, start: float, low: float, high: float) -> tuple[float, bool]:
     """Solve for all of n rows from the solution for some of them; `sums` takes the rows and β."""
     for some in samples(n):
         if some.step:
