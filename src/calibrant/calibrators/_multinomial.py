@@ -35,7 +35,7 @@ BLOCK_WORK = 40_000_000_000
 #: The block of a class sums the rows that weigh so many times the mean; the others count like the mean block.
 NOTABLE = 1.0
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
-PROMISE = 1e-7
+PROMISE = 1e-8
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
 LARGE_SCORE, MODEST_SCORE = 1e3, 30.0
 
