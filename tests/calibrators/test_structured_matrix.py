@@ -82,6 +82,47 @@ def test_factored_freedom_is_near_the_exact_one():
     assert factored[0] >= exact[0]  # the factored form does not know that diagonal and biases share rows
 
 
+def test_blocks_of_classes_from_notable_rows_serve_as_those_of_all_rows(monkeypatch):
+    from calibrant.calibrators import _multinomial
+
+    rng = np.random.default_rng(7)
+    k, n = 40, 2000
+    x = log_softmax(1.2 * rng.normal(size=(n, 8)) @ rng.normal(size=(8, k)) + 0.5 * rng.normal(size=(n, k)))
+    y = (x / 1.5 + rng.gumbel(size=x.shape)).argmax(axis=1)
+    center = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1)
+    problem = _multinomial.Affine(x, y, np.ones(n), np.full((k, k + 1), 1e-3), center)
+    gradient, products = problem.evaluate(center)[1], {}
+    today = _multinomial.NOTABLE
+    for notable in (np.inf, today, 0.0):  # no row of its own, the notable ones, all of them
+        monkeypatch.setattr(_multinomial, "NOTABLE", notable)
+        problem._blocks, problem.products = None, _multinomial.MANY_PRODUCTS + 1
+        solve = problem._preconditioner()
+        products[notable] = _multinomial.conjugate_gradients(problem._product, solve, gradient, 1e-3)[1]
+    assert products[today] <= 1.3 * products[0.0] < products[np.inf]
+
+
+def test_the_whole_fit_keeps_matrix_products_on_one_thread(monkeypatch):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from calibrant.calibrators import _increasing, structured_matrix
+
+    seen = []
+    for module, name in ((_increasing, "place_knots"), (structured_matrix, "fit_structured")):
+        inner = getattr(module, name)
+
+        def outer(*given, inner=inner):
+            seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+            return inner(*given)
+
+        monkeypatch.setattr(module, name, outer)
+    z, y = simulate(np.random.default_rng(8), 300, 4)
+    with threadpool_limits(2, user_api="blas"):
+        StructuredMatrixScaling(space="logit").fit(z, y)
+        assert all(one["num_threads"] == 2 for one in threadpool_info() if one["user_api"] == "blas")
+    assert seen
+    assert set(seen) == {1}
+
+
 def test_many_classes_get_a_diagonal():
     rng = np.random.default_rng(6)
     z = 3 * rng.normal(size=(600, 210))

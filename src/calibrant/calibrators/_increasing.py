@@ -96,12 +96,12 @@ def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.
     if width == 0:
         return 1.0
 
-    def sums(beta: float) -> _newton.Sums:
-        data = _newton.total_sums(scores, codes, weights, 0.0, beta)
+    def sums(some: slice, beta: float) -> _newton.Sums:
+        data = _newton.total_sums(scores.rows(some), codes[some], weights[some], 0.0, beta)
         gap = beta - 1.0
         return _newton.Sums(data.loss + pull * gap * gap / 2, data.slope + pull * gap, data.curve + pull, data.more)
 
-    return _newton.solve(sums, start, 1e-3 / max(width, 1.0), 1e6)[0]
+    return _newton.search(sums, scores.n, start, 1e-3 / max(width, 1.0), 1e6)[0]
 
 
 def prior_scale(scores: Scores) -> float:
@@ -162,7 +162,7 @@ class CurveLikelihood:
         prepare = self._gaps if scores.n_classes == 2 else self._places
         each = len(knots) if scores.n_classes == 2 else 2 * scores.n_classes
         if scores.n * each <= KEPT_VALUES:
-            self.kept = [prepare(rows) for rows in self.blocks]
+            self.kept = list(map_chunks(prepare, self.blocks))
 
     def _gaps(self, rows: slice) -> Floats:
         """Return φ(u₁) − φ(u₀) of every row, followed by −1 and 1 for the biases."""
@@ -236,8 +236,9 @@ class CurveLikelihood:
         hessian -= (mean_w / weights[:, None]).T @ mean_w
         if not self.biases:
             return CurveSums(loss, gradient, hessian)
-        by_class, root = mass_w.sum(axis=0), mass_w / np.sqrt(weights)[:, None]
-        cross = (classes @ flat).T - (mean_w / np.sqrt(weights)[:, None]).T @ root
+        by_class, scale = classes[:, ::3].sum(axis=1), 1 / np.sqrt(weights)[:, None]
+        root = mass_w * scale
+        cross = (classes @ flat).T - (mean_w * scale).T @ root
         return CurveSums(
             loss,
             np.concatenate([gradient, by_class - np.bincount(codes, weights, k)]),
@@ -292,7 +293,12 @@ class Penalty:
 
         Wood and Fasiolo (2017), Biometrics 73, Sec. 2.
         """
-        covariance = np.linalg.pinv(hessian + self.matrix(precision), hermitian=True)
+        whole = hessian + self.matrix(precision)
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(whole))
+            covariance = root.T @ root
+        except np.linalg.LinAlgError:  # rounding may cost definiteness in flat directions
+            covariance = np.linalg.pinv(whole, hermitian=True)
         new = precision.copy()
         for g, s in enumerate(self.matrices):
             used = max(self.ranks[g] - precision[g] * float(np.sum(covariance * s)), 1e-12)
@@ -358,10 +364,11 @@ def minimize(
             rounds = rounds - 1 if change[0] > 0.05 or change[-1] > 0.2 else 0
         elif -promise <= enough or size < 1e-8:
             return parameters, precision
-    warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=5)
+    warnings.warn("the increasing function did not converge in 100 Newton steps.", ConvergenceWarning, stacklevel=7)
     return parameters, precision
 
 
+@one_blas_thread()
 def fit_increasing(
     scores: Scores,
     codes: Ints,
@@ -415,13 +422,12 @@ def fit_increasing(
         stages = stages[-1:]
         parameters = np.maximum(np.concatenate([warm.slopes, np.zeros(n_biases)]), least)
         precision[0] = warm_smoothness if smoothness is None else smoothness
-    with one_blas_thread():
-        for number, stage in enumerate(stages):
-            rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
-            rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
-            enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
-            given = penalty, parameters, precision, least, enough, rounds
-            parameters, precision = minimize(stage, *given, None if number or near else first)
+    for number, stage in enumerate(stages):
+        rounds = 0 if smoothness is not None else ROUNDS_AFTER_SAMPLE if number else ROUNDS
+        rounds, tolerance = (min(rounds, ROUNDS_NEAR), TOLERANCE_NEAR) if near else (rounds, TOLERANCE)
+        enough = float(stage.weights.sum()) * (tolerance if stage is stages[-1] else TOLERANCE_SAMPLE)
+        given = penalty, parameters, precision, least, enough, rounds
+        parameters, precision = minimize(stage, *given, None if number or near else first)
     return Increasing(knots, parameters[:n_slopes]), parameters[n_slopes:], float(precision[0])
 
 

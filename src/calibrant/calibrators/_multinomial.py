@@ -6,7 +6,8 @@ the optimum is unique and finite.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -29,10 +30,12 @@ MAX_STEPS = 200
 FEW_CLASSES = 32
 #: Products with a Hessian that is not formed per step; how many are too many without its blocks, and their least rows.
 MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
-#: Multiplications those blocks may cost; above, they are summed over a strided sample of the rows.
-BLOCK_WORK = 5_100_000_000
+#: Multiplications those blocks may cost if every row counted; above, they are summed over a strided sample of the rows.
+BLOCK_WORK = 40_000_000_000
+#: The block of a class sums the rows that weigh so many times the mean; the others count like the mean block.
+NOTABLE = 1.0
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
-PROMISE = 1e-7
+PROMISE = 1e-8
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
 LARGE_SCORE, MODEST_SCORE = 1e3, 30.0
 
@@ -120,8 +123,15 @@ class Penalized:
     def singles(self) -> tuple[Array, Array]:
         """Return q and q times the share of its row in single precision."""
         if self._single is None or self._single[0] is not self.q:
-            chances = self.q.astype(np.float32)
-            self._single = self.q, chances, chances * self.share[:, None].astype(np.float32)
+            chances, shares = np.empty((2, self.n, self.k), np.float32)
+            share = self.share[:, None].astype(np.float32)
+
+            def visit(rows: slice) -> None:
+                chances[rows] = self.q[rows]
+                np.multiply(chances[rows], share[rows], out=shares[rows])
+
+            list(map_chunks(visit, self.chunks))
+            self._single = self.q, chances, shares
         return self._single[1:]
 
     def _product(self, v: Floats) -> Floats:
@@ -200,12 +210,16 @@ class Affine(Penalized):
 
     def _class_blocks(self, some: slice) -> Floats:
         """Return the inverse of the Hessian's block of every class, in single precision, from some rows."""
-        x, q = self.narrow[some], self.q[some]
-        root = np.sqrt(q * (1 - q) * (self.share[some] / self.share[some].sum())[:, None]).astype(np.float32)
+        x, (chances, shares) = self.narrow[some], self.singles()
+        bend = np.ascontiguousarray(((1 - chances[some]) * shares[some]).T) / np.float32(self.share[some].sum())
+        doubtful = x * np.sqrt(bend.sum(axis=0))[:, None]
+        mean = (doubtful.T @ doubtful).astype(np.float64) / max(float(bend.sum(dtype=np.float64)), 1e-300)
 
         def visit(c: int) -> Floats:
-            scaled = x * root[:, c, None]
-            block = (scaled.T @ scaled).astype(np.float64)
+            mass = float(bend[c].sum(dtype=np.float64))
+            here = np.flatnonzero(bend[c] * np.float32(len(x)) >= np.float32(NOTABLE * mass))
+            scaled = x[here] * np.sqrt(bend[c, here])[:, None]
+            block = (scaled.T @ scaled) + max(mass - float(bend[c, here].sum(dtype=np.float64)), 0.0) * mean
             block[np.diag_indices(len(block))] += 2 * self.penalty[c] + 1e-9 * np.trace(block) / len(block) + 1e-300
             return np.linalg.inv(block).astype(np.float32)
 
@@ -259,15 +273,18 @@ class Diagonal(Penalized):
             hessian = -np.block([[scores, mixed], [mixed.T, chances]])
         else:
 
-            def visit(rows: slice) -> Floats:
-                chances = self.q[rows] * np.sqrt(self.share[rows])[:, None]
-                both = np.concatenate([chances * self.x[rows], chances], axis=1)
-                return np.asarray(both.T @ both)
+            def visit(rows: slice) -> tuple[Floats, Floats]:
+                root, x = np.sqrt(self.share[rows])[:, None], self.x[rows]
+                both = np.empty((len(x), 2 * k))
+                chances, moved = both[:, k:], both[:, :k]
+                np.multiply(self.q[rows], root, out=chances)
+                np.multiply(chances, x, out=moved)
+                mass = moved * root
+                sums = mass.sum(axis=0), np.einsum("ij,ij->j", chances, np.broadcast_to(root, chances.shape))
+                return np.asarray(both.T @ both), np.stack([*sums, np.einsum("ij,ij->j", mass, x)])
 
-            hessian = -np.sum(list(map_chunks(visit, self.chunks)), axis=0)
-            weighted = self.q * self.share[:, None]
-            cross, plain = np.einsum("ij,ij->j", weighted, self.x), weighted.sum(axis=0)
-            square = np.einsum("ij,ij,ij->j", weighted, self.x, self.x)
+            products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
+            hessian, (cross, plain, square) = -np.sum(products, axis=0), np.sum(sums, axis=0)
         hessian[index, index] += square
         hessian[index, k + index] += cross
         hessian[k + index, index] += cross
@@ -349,10 +366,11 @@ def minimize(
     return theta, value, False
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep small matrix products on one thread: on busy machines waiting for a second one costs more than it saves."""
-    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep matrix products on one thread: after each, a second one takes a core for 30 ms, waiting for more work."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
 
 
 @cache

@@ -193,6 +193,15 @@ def samples(n: int) -> list[slice]:
     return [*(slice(None, None, n // one) for one in few), slice(None)]
 
 
+def search(sums: Callable[[slice, float], Sums], n: int, start: float, low: float, high: float) -> tuple[float, bool]:
+    """Solve for all of n rows from the solution for some of them; `sums` takes the rows and β."""
+    for some in samples(n):
+        if some.step:
+            start = solve(partial(sums, some), start, low, high, SAMPLE_TOLERANCE)[0]
+            start = min(max(start, 1e2 * low), 1e-2 * high)
+    return solve(partial(sums, some), start, low, high)
+
+
 def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     """Largest distance of a logit from the peak of its row, and whether every truth is a peak (separable)."""
 

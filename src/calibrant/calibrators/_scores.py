@@ -69,7 +69,15 @@ class Scores:
 
     def values(self) -> Floats:
         """All rows in the view of the method, float64 (for methods of moderate size)."""
-        return self.block(slice(0, self.n))
+        if self.space == "logit" and self.view in ("logit", "raw"):
+            return self.block(slice(0, self.n))
+        out = np.empty(self.matrix.shape)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.block(rows)
+
+        list(map_chunks(fill, self.chunks()))
+        return out
 
     def as_view(self, view: View) -> Scores:
         """Return the same scores seen another way."""

@@ -130,8 +130,11 @@ class StructuredMatrixScaling(Calibrator):
         self.knots_, self.slopes_ = curve.knots, curve.slopes
         with one_blas_thread():
             x = np.empty((scores.n, scores.n_classes))
-            for rows in scores.chunks():
+
+            def visit(rows: slice) -> None:
                 x[rows] = log_softmax(curve(scores.block(rows)))
+
+            list(map_chunks(visit, scores.chunks()))
             self.weight_, self.bias_, self.precisions_ = fit_structured(x, codes, weights, self.penalty, self._warm)
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
@@ -257,7 +260,7 @@ def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floa
 
     bias, scales, moments, doubt = np.asarray(list(map_chunks(visit, problem.chunks)), np.float64).sum(axis=0)
     moments /= max(float(doubt[0, 0]), 1e-300)
-    eigen = [np.maximum(np.linalg.eigvalsh(m), 0.0) for m in (bias * total, scales * total, moments)]
+    eigen = [np.maximum(m, 0.0) for m in map_chunks(np.linalg.eigvalsh, (bias * total, scales * total, moments))]
     product = np.outer(eigen[0], eigen[2])
     return np.array(
         [

@@ -45,13 +45,11 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
         )
     low, high = 1e-3 / width, 1e6 / width
     if loss == "nll":
-        start = 1.0
-        for some in _newton.samples(scores.n):
-            sums = partial(_newton.total_sums, scores.rows(some), codes[some], weights[some], smooth)
-            if some.step:
-                start = _newton.solve(sums, start, low, high, _newton.SAMPLE_TOLERANCE)[0]
-                start = min(max(start, 1e2 * low), 1e-2 * high)
-        beta, inside = _newton.solve(sums, start, low, high)
+
+        def some_sums(some: slice, beta: float) -> _newton.Sums:
+            return _newton.total_sums(scores.rows(some), codes[some], weights[some], smooth, beta)
+
+        beta, inside = _newton.search(some_sums, scores.n, 1.0, low, high)
     else:  # not convex: a sample may lie in another valley than all rows
         sums = partial(_newton.total_sums, scores, codes, weights, smooth, loss=loss)
         found = [_newton.solve(sums, *at) for at in _newton.valleys(low, high, scores, codes, weights, smooth)]

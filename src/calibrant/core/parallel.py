@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -47,5 +48,14 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     if threads < 2 or getattr(_THREAD, "busy", False):
         yield from map(function, work)
         return
-    with ThreadPoolExecutor(threads, initializer=_enter) as pool:
-        yield from pool.map(function, work)
+    yield from _pool(threads).map(function, work)
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay for the next call: starting them takes longer than many a chunk."""
+    return ThreadPoolExecutor(threads, initializer=_enter)
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
