@@ -22,7 +22,8 @@ from calibrant.core.options import listed
 from calibrant.core.tables import PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
-from calibrant.engines.dense import SliceCells, fill_batches, is_local
+from calibrant.engines.dense import SliceCells, _Source, fill_batches, is_local
+from calibrant.engines.expressions import expr
 from calibrant.engines.private import known_frame, private
 from calibrant.engines.spark import without_origins
 from calibrant.errors import InputError, input_error
@@ -40,10 +41,10 @@ __all__ = ["collect", "summarize", "with_cells"]
 #: Views, and names of scores.
 Need: TypeAlias = tuple[Sequence[View], Iterable[str]]
 _KEY, _GROUP = "__key", "__group"
-_CELL, _DEPTH = "__cell", "__depth"
+_CELL, _DEPTH, _GRID = "__cell", "__depth", "__grid"
 
 
-def with_cells(frame: Any, grid: int) -> Any:
+def with_cells(frame: Any, grid: int | nw.Expr) -> Any:
     """Add the key of the cell of each score, as `core.tables.cell_key` gives it, on any engine.
 
     ``cell = clip(ceil((s − 2⁻²⁴)·m) − 1, 0, m − 1)``; the first and last cell are split by sixteenths of the
@@ -67,9 +68,9 @@ def with_bins(frame: Any, m: int) -> Any:
     return _with_places(frame, m).with_columns(nw.col(_CELL).cast(nw.Int32).alias(_KEY))
 
 
-def _with_places(frame: Any, m: int) -> Any:
-    frame = frame.with_columns((((nw.col(rows.SCORE) - SLACK) * float(m)).ceil() - 1.0).alias(_CELL))
-    return frame.with_columns(nw.col(_CELL).clip(0.0, m - 1.0).alias(_CELL))
+def _with_places(frame: Any, m: int | nw.Expr) -> Any:
+    frame = frame.with_columns((((nw.col(rows.SCORE) - SLACK) * expr(m)).ceil() - 1.0).alias(_CELL))
+    return frame.with_columns(nw.col(_CELL).clip(0.0, expr(m) - 1.0).alias(_CELL))
 
 
 @without_origins()
@@ -271,6 +272,10 @@ def _queries(
     """Yield each query with the function that puts its result into a summary; cells of `known` views are there."""
     if sums and (prepared.weighted or any(prepared.recipes())):
         yield prepared.sums(by), partial(rows.read_sums, prepared)
+    merged = _MergedCells(prepared, model, known)
+    if len(merged.views) > 1 and not is_local(prepared.frame):
+        yield merged.query(by), merged.read
+        known = known | merged.views
     for position, view in enumerate(model.views):
         grid = model.grid_of(view)
         long = _pairs(prepared, view, by)
@@ -286,6 +291,40 @@ def _queries(
                 _aggregate(with_bins(long, m), keys, prepared.weighted, view),
                 _reader_of_bins(position, m, model, prepared, view),
             )
+
+
+class _MergedCells:
+    """The pairs of several views in one query: an engine that cannot give batches reads and checks its rows for each."""
+
+    def __init__(self, prepared: rows.FrameRows, model: Summary, known: set[View]) -> None:
+        self.prepared, self.model, self.views = prepared, model, set[View]()
+        #: (number, score, outcome, grid) → the groups of views that hold it.
+        self.pairs: dict[tuple[int, str, str, int], list[tuple[int, int]]] = {}
+        for position, view in enumerate(model.views):
+            for pair in (view not in known and view.select(_Source(prepared.n_classes))) or ():
+                self.views.add(view)
+                groups = self.pairs.setdefault((*pair, model.grid_of(view)), [])
+                groups.append((position, 0 if view.single_group else pair[0]))
+
+    def query(self, by: tuple[str, ...]) -> Any:
+        grids: dict[int, list[str]] = {}
+        for place, pair in enumerate(self.pairs):
+            grids.setdefault(pair[3], []).append(rows._p(place))
+        (grid, _), *others = sorted(grids.items(), key=lambda item: -len(item[1]))
+        m = nw.lit(float(grid))
+        for other, names in others:
+            m = nw.when(nw.col(_GROUP).is_in(names)).then(float(other)).otherwise(m)
+        long = self.prepared.stacked([pair[:3] for pair in self.pairs], by, _GROUP).with_columns(m.alias(_GRID))
+        view = next(iter(self.views))
+        return _aggregate(with_cells(long, nw.col(_GRID)), [*by, _GROUP, _KEY], self.prepared.weighted, view)
+
+    def read(self, summary: Summary, chunk: dict[str, Array]) -> None:
+        found = list(self.pairs.items())
+        for place, part in _by_group(chunk):
+            pair, groups = found[place]
+            for position, group in groups:
+                table = _table(part, pair[3], self.prepared.weighted, self.model.views[position])
+                summary.add_cells(position, group, table)
 
 
 @dataclass(frozen=True)
