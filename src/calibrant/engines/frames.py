@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -19,7 +20,7 @@ from calibrant._typing import Array
 from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_words
 from calibrant.core.options import listed
-from calibrant.core.tables import PARTS, SLACK, Bins, Table
+from calibrant.core.tables import COARSE, FINE, PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
 from calibrant.engines.dense import SliceCells, _Source, fill_batches, is_local
@@ -272,10 +273,11 @@ def _queries(
     """Yield each query with the function that puts its result into a summary; cells of `known` views are there."""
     if sums and (prepared.weighted or any(prepared.recipes())):
         yield prepared.sums(by), partial(rows.read_sums, prepared)
-    merged = _MergedCells(prepared, model, known)
-    if len(merged.views) > 1 and not is_local(prepared.frame):
-        yield merged.query(by), merged.read
-        known = known | merged.views
+    pairs = {view: view.select(_Source(prepared.n_classes)) for view in model.views if view not in known}
+    several = {view: found for view, found in pairs.items() if found}
+    if len(several) > 1 and not is_local(prepared.frame):
+        yield _merged(prepared, model, by, several)
+        known = known | set(several)
     for position, view in enumerate(model.views):
         grid = model.grid_of(view)
         long = _pairs(prepared, view, by)
@@ -293,67 +295,39 @@ def _queries(
             )
 
 
-class _MergedCells:
-    """The pairs of several views in one query: an engine that cannot give batches reads and checks its rows for each."""
+def _merged(prepared: rows.FrameRows, model: Summary, by: tuple[str, ...], views: dict[View, Any]) -> tuple[Any, Any]:
+    """Return one query for the pairs of several views, and its reader: Spark reads and checks rows for each."""
+    held: dict[tuple[int, str, str, int], list[tuple[View, int]]] = {}  # a pair and its grid: groups of views
+    for view, pairs in views.items():
+        for pair in pairs:
+            group = 0 if view.single_group else pair[0]
+            held.setdefault((*pair, model.grid_of(view)), []).append((view, group))
+    found = list(held.items())
+    fine = [rows._p(place) for place, (pair, _) in enumerate(found) if pair[3] == FINE]
+    grid = nw.when(nw.col(_GROUP).is_in(fine)).then(float(FINE)).otherwise(float(COARSE))
+    long = prepared.stacked([pair[:3] for pair in held], by, _GROUP).with_columns(grid.alias(_GRID))
 
-    def __init__(self, prepared: rows.FrameRows, model: Summary, known: set[View]) -> None:
-        self.prepared, self.model, self.views = prepared, model, set[View]()
-        #: (number, score, outcome, grid) → the groups of views that hold it.
-        self.pairs: dict[tuple[int, str, str, int], list[tuple[int, int]]] = {}
-        for position, view in enumerate(model.views):
-            for pair in (view not in known and view.select(_Source(prepared.n_classes))) or ():
-                self.views.add(view)
-                groups = self.pairs.setdefault((*pair, model.grid_of(view)), [])
-                groups.append((position, 0 if view.single_group else pair[0]))
-
-    def query(self, by: tuple[str, ...]) -> Any:
-        grids: dict[int, list[str]] = {}
-        for place, pair in enumerate(self.pairs):
-            grids.setdefault(pair[3], []).append(rows._p(place))
-        (grid, _), *others = sorted(grids.items(), key=lambda item: -len(item[1]))
-        m = nw.lit(float(grid))
-        for other, names in others:
-            m = nw.when(nw.col(_GROUP).is_in(names)).then(float(other)).otherwise(m)
-        long = self.prepared.stacked([pair[:3] for pair in self.pairs], by, _GROUP).with_columns(m.alias(_GRID))
-        view = next(iter(self.views))
-        return _aggregate(with_cells(long, nw.col(_GRID)), [*by, _GROUP, _KEY], self.prepared.weighted, view)
-
-    def read(self, summary: Summary, chunk: dict[str, Array]) -> None:
-        found = list(self.pairs.items())
+    def read(summary: Summary, chunk: dict[str, Array]) -> None:
         for place, part in _by_group(chunk):
             pair, groups = found[place]
-            for position, group in groups:
-                table = _table(part, pair[3], self.prepared.weighted, self.model.views[position])
-                summary.add_cells(position, group, table)
+            for view, group in groups:
+                table = _table(part, pair[3], prepared.weighted, view)
+                summary.add_cells(model.views.index(view), group, table)
 
-
-@dataclass(frozen=True)
-class _Slices:
-    """The rows of a frame as a source of pairs, with the columns that name slices."""
-
-    rows: rows.FrameRows
-    by: tuple[str, ...]
-
-    @property
-    def n_classes(self) -> int:
-        return self.rows.n_classes
-
-    def top(self) -> Any:
-        return self.rows.top(self.by)
-
-    def one_class(self, k: int) -> Any:
-        return self.rows.one_class(self.by, k)
-
-    def classes(self) -> Any:
-        return self.rows.classes(self.by, _GROUP)
-
-    def entropy(self, *, by_predicted: bool) -> Any:
-        return self.rows.entropy(self.by, _GROUP if by_predicted else None)
+    cells = with_cells(long, nw.col(_GRID))
+    return _aggregate(cells, [*by, _GROUP, _KEY], prepared.weighted, next(iter(views))), read
 
 
 def _pairs(prepared: rows.FrameRows, view: View, by: tuple[str, ...]) -> Any:
     """Return the pairs of a view as a frame: score, outcome, weight, expected, group."""
-    found = view.select(_Slices(prepared, by))
+    source: Any = SimpleNamespace(
+        n_classes=prepared.n_classes,
+        top=partial(prepared.top, by),
+        one_class=partial(prepared.one_class, by),
+        classes=partial(prepared.classes, by, _GROUP),
+        entropy=lambda *, by_predicted: prepared.entropy(by, _GROUP if by_predicted else None),
+    )
+    found = view.select(source)
     if found is not None:
         return found
     rule = "be top-1, class-K, classwise, pooled or entropy on an engine"
