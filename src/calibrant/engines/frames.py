@@ -303,7 +303,8 @@ def _merged(prepared: rows.FrameRows, model: Summary, by: tuple[str, ...], views
             group = 0 if view.single_group else pair[0]
             held.setdefault((*pair, model.grid_of(view)), []).append((view, group))
     found = list(held.items())
-    fine = [rows._p(place) for place, (pair, _) in enumerate(found) if pair[3] == FINE]
+    # never empty: Arrow looks for nothing of no type
+    fine = ["", *(rows._p(place) for place, (pair, _) in enumerate(found) if pair[3] == FINE)]
     grid = nw.when(nw.col(_GROUP).is_in(fine)).then(float(FINE)).otherwise(float(COARSE))
     long = prepared.stacked([pair[:3] for pair in held], by, _GROUP).with_columns(grid.alias(_GRID))
 
