@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import polars as pl
@@ -233,3 +234,35 @@ def test_writers_in_processes_of_their_own_lose_nothing(tmp_path):
     assert len(list((tmp_path / "s").rglob("*.day"))) == 9
     assert not list(tmp_path.rglob("*.tmp"))
     assert any(Slices.load(tmp_path / "out.calsum").whole.same_rows(Summary.from_path(file).whole) for file in files)
+
+
+def test_a_night_of_many_models_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    """Another first writer, whose classes differ, comes while the first model of a night is written."""
+    from calibrant.monitoring import family
+
+    rng, refused = np.random.default_rng(0), []
+    two, three = (Summary(k).update(rng.integers(0, k, 200), rng.dirichlet(np.ones(k), 200)) for k in (2, 3))
+
+    def other():
+        try:
+            family.add_models(tmp_path, [("2026-11-16", None, {("b",): two, ("c",): two})], by=["model"])
+        except InputError as error:
+            refused.append(str(error))
+
+    genuine, writers = family.add_day, [threading.Thread(target=other)]
+
+    def slow(store, *given, **options):
+        made = genuine(store, *given, **options)
+        if not writers[0].ident:
+            writers[0].start()
+            writers[0].join(1)
+        return made
+
+    monkeypatch.setattr(family, "add_day", slow)
+    report = family.add_models(tmp_path, [("2026-11-15", None, {("a",): three, ("b",): three})], by=["model"])
+    writers[0].join()
+    assert [model.by["model"] for model in report.models] == ["a", "b"]
+    assert len(refused) == 1
+    assert "classes of the store" in refused[0]
+    left = family.add_models(tmp_path, by=["model"])
+    assert [(model.by["model"], model.name) for model in left.models] == [("a", "2026-11-15"), ("b", "2026-11-15")]

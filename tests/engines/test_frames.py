@@ -199,3 +199,19 @@ def test_evaluation_by_slice_is_corrected(tmp_path):
     document = outcome.to_dict()
     assert [part["by"] for part in document["slices"]] == [{"model": "bad"}, {"model": "fine"}, {"model": "good"}]
     assert document["measures"]["ece"]["value"] > 0
+
+
+def test_the_cells_of_several_views_come_from_one_query(monkeypatch):
+    """An engine without batches reads and checks its rows for every query; shared pairs are counted once."""
+    pd = pytest.importorskip("pandas")
+    from calibrant.engines import frames
+
+    seen = []
+    genuine = frames.with_cells
+    monkeypatch.setattr(frames, "with_cells", lambda frame, grid: seen.append(grid) or genuine(frame, grid))
+    columns = hostile_predictions(2000)
+    p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
+    views = ["top-1", "classwise", "class-1", "pooled"]
+    found = summarize(pd.DataFrame({**{f"p_{k}": p[:, k] for k in range(3)}, "label": columns["label"]}), views=views)
+    assert_same(Summary(3, views=views).update(columns["label"], p), found.whole)
+    assert len(seen) == 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +30,8 @@ ABOUT = (
     "of a 15-bin top-label ECE (with the columns of the slices), one pass of the expression that a temperature is "
     "fitted by, a scan that adds up two columns. A ratio of clock time is judged; the ratio of CPU time tells more on "
     "a busy machine. What takes more than ten times the query runs once: {once}. Growth: a fiftieth and a fifth of the "
-    "rows, and the same parts several times. Spark takes a tenth of the rows. A process imports what its task needs."
+    "rows, and the same parts several times. Spark takes a tenth of the rows, in a session of ours and in one of "
+    "the user's own with default settings. A process imports what its task needs."
 )
 #: Rows written at once.
 _BLOCK = 2_000_000
@@ -233,6 +236,39 @@ def _spark_cells(source: str) -> str:
 # -- by calibrant ----------------------------------------------------------------------------------
 
 
+def _own(command: str, *before: Any, **options: Any) -> Callable[[Path], Any]:
+    """Return a command of ours on a DataFrame of the user's own Spark session."""
+
+    def run(path: Path) -> Any:
+        from pyspark.sql import SparkSession
+
+        import calibrant
+
+        frame = SparkSession.getActiveSession().read.parquet(str(path))
+        return getattr(calibrant, command)(*before, frame, **options)
+
+    return run
+
+
+def _own_apply(path: Path) -> Any:
+    """Apply a temperature to all rows and write them; what is written is removed."""
+    import numpy as np
+
+    from calibrant import TemperatureScaling
+
+    p = np.random.default_rng(0).dirichlet(np.ones(K), 1000)
+    out = path.with_name("applied-spark")
+    try:
+        _own("apply", TemperatureScaling().fit(p, p.argmax(axis=1)), output=out)(path)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def _own_monitor(path: Path) -> Any:
+    with tempfile.TemporaryDirectory() as store:
+        return _own("monitor", store, name="2026-11-15")(path)
+
+
 def _evaluate(**options: Any) -> Callable[[Path], Any]:
     def run(path: Path) -> Any:
         import calibrant
@@ -301,11 +337,21 @@ SPARK: dict[str, Callable[[Path], Any]] = {
     "same aggregation in SQL, Spark": _spark_sql,
     "evaluate, Spark": _evaluate(engine="spark"),
 }
-TASKS = {**LARGE, **PAIRS, **SMALL, **SPARK}
+#: Tasks on Spark in a session that the user made, with default settings.
+OWN: dict[str, Callable[[Path], Any]] = {
+    "same aggregation in SQL, own Spark session": _spark_sql,
+    "evaluate, own Spark session": _evaluate(engine="spark"),
+    "evaluate a DataFrame, own Spark session": _own("evaluate"),
+    "fit temperature, own Spark session": _own("fit", method="temperature"),
+    "apply temperature, own Spark session": _own_apply,
+    "check, own Spark session": _own("check", max_values={"ece": 0.5}),
+    "monitor, own Spark session": _own_monitor,
+}
+TASKS = {**LARGE, **PAIRS, **SMALL, **SPARK, **OWN}
 #: Tasks whose memory must not grow, and whose time must grow as rows do.
 GROWING = ("evaluate, Polars", "evaluate --by 1,000 slices, Polars", "apply isotonic, DuckDB")
 #: Tasks that run in the first round only.
-ONCE = (*GROWING[1:], "fit temperature, Polars", "evaluate, DuckDB", *SPARK)
+ONCE = (*GROWING[1:], "fit temperature, Polars", "evaluate, DuckDB", *SPARK, *OWN)
 #: (task, by hand, largest ratio).
 RATIOS = (
     ("evaluate, Polars", "group-by by hand, Polars", 6.0),
@@ -316,6 +362,8 @@ RATIOS = (
     ("fit temperature, Polars", "one pass of a temperature by hand, Polars", 8.0),
     ("evaluate of small files, Polars", "group-by of small files by hand, Polars", 6.0),
     ("evaluate, Spark", "same aggregation in SQL, Spark", 2.0),
+    ("evaluate, own Spark session", "same aggregation in SQL, own Spark session", 2.0),
+    ("evaluate a DataFrame, own Spark session", "same aggregation in SQL, own Spark session", 2.0),
     ("evaluate -m ece --resamples 0 of pairs, Polars", "scan and sum of pairs, Polars", 3.5),
     ("summarize pairs, Polars", "scan and sum of pairs, Polars", 8.0),
 )
@@ -367,7 +415,7 @@ def run_scale(
         todo += [(name, pairs, rows, turn) for name in PAIRS]
         todo += [(name, small, few, turn) for name in SMALL]
         if spark and find_spec("pyspark"):
-            todo += [(name, tenth, max(rows // 10, 1000), turn) for name in SPARK]
+            todo += [(name, tenth, max(rows // 10, 1000), turn) for name in (*SPARK, *OWN)]
     for size in _smaller(rows):
         part = generate(folder, size)
         todo += [(name, part, size, 0) for name in GROWING]
@@ -475,7 +523,7 @@ def _children(parent: str = "self") -> Iterator[Path]:
 
 def _imports(task: str) -> list[str]:
     """Return the modules a task needs: what others bring counts neither as time nor as memory."""
-    own = {"fit": ["calibrant.workflows.fit"], "apply": ["calibrant.workflows.apply"]}
+    own = {name: [f"calibrant.workflows.{name}"] for name in ("fit", "apply", "check", "monitor")}
     engine = ["polars", "duckdb"] if "DuckDB" in task else ["polars"]
     more = own.get(task.partition(" ")[0], [])
     return [*engine, "calibrant.engines.frames", "calibrant.workflows.evaluate", *more]
@@ -487,7 +535,12 @@ def main(task: str, path: str) -> None:
         import_module(name)  # imports are not timed
     from calibrant.engines.registry import open_paths
 
-    if task in SPARK:  # nor is the start of Spark, nor its first job
+    if task in OWN:
+        from pyspark.sql import SparkSession
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
+        SparkSession.builder.getOrCreate()
+    if task in (*SPARK, *OWN):  # nor is the start of Spark, nor its first job
         open_paths(next(Path(path).glob("*.parquet")), "spark", master="local[*]").count()
     start, cpu = time.perf_counter(), _cpu_seconds()
     TASKS[task](Path(path))

@@ -45,16 +45,16 @@ MOST_BYTES = 600 << 20
 
 @dataclass
 class _Source:
-    """The columns of a batch as a source of pairs: (class, scores, outcomes); without a batch it notes their names."""
+    """The columns of a batch as a source of pairs: (class, scores, outcomes); without a batch, their names."""
 
     n_classes: int
     batch: dict[str, Array] | None = None
     names: dict[str, None] = field(default_factory=dict)
 
-    def _pair(self, group: int, score: str, outcome: str) -> tuple[int, Array, Array]:
+    def _pair(self, group: int, score: str, outcome: str) -> tuple[int, Any, Any]:
         self.names |= {score: None, outcome: None}
         if self.batch is None:
-            return group, np.zeros(0), np.zeros(0)
+            return group, score, outcome
         return group, self.batch[score], self.batch[outcome]
 
     def top(self) -> list[Any]:

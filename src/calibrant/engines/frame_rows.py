@@ -137,17 +137,21 @@ class FrameRows:
             return nw.concat(
                 [self.one_class(by, k).with_columns(nw.lit(k).alias(group)) for k in range(self.n_classes)]
             )
-        # the sign carries the outcome through the unpivot, so that no label is repeated and compared per class
+        return self.stacked([(k, _p(k), LABEL) for k in range(self.n_classes)], by, group)
+
+    def stacked(self, pairs: Sequence[tuple[int, str, str]], by: Sequence[str], group: str) -> Any:
+        """Return pairs (a score, whether an outcome is that number) in long form, their place ``__p0`` … in `group`."""
+        # the sign carries the outcome through the unpivot, so that no label is repeated and compared per pair
         signed = [
-            nw.when(nw.col(LABEL) == float(k))
-            .then(-nw.col(_p(k)).clip(lower_bound=TINY))
-            .otherwise(nw.col(_p(k)))
-            .alias(_p(k))
-            for k in range(self.n_classes)
+            nw.when(nw.col(outcome) == float(number))
+            .then(-nw.col(score).clip(lower_bound=TINY))
+            .otherwise(nw.col(score))
+            .alias(_p(place))
+            for place, (number, score, outcome) in enumerate(pairs)
         ]
         index = [*by, *([WEIGHT] if self.weighted else [])]
-        long = self.good.select(*signed, *self._keep(by)).unpivot(
-            on=[_p(k) for k in range(self.n_classes)], index=index or None, variable_name=group, value_name=SCORE
+        long = self.good_top.select(*signed, *self._keep(by)).unpivot(
+            on=[_p(place) for place in range(len(pairs))], index=index or None, variable_name=group, value_name=SCORE
         )
         hit = (nw.col(SCORE) < 0).cast(nw.Int32).cast(nw.Float64).alias(OUTCOME)
         return long.with_columns(hit, nw.col(SCORE).abs().alias(SCORE))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -19,10 +20,11 @@ from calibrant._typing import Array
 from calibrant.core.arguments import check_options
 from calibrant.core.inputs import check_words
 from calibrant.core.options import listed
-from calibrant.core.tables import PARTS, SLACK, Bins, Table
+from calibrant.core.tables import COARSE, FINE, PARTS, SLACK, Bins, Table
 from calibrant.engines import frame_rows as rows
 from calibrant.engines.batches import first_length, summarize_lists
-from calibrant.engines.dense import SliceCells, fill_batches, is_local
+from calibrant.engines.dense import SliceCells, _Source, fill_batches, is_local
+from calibrant.engines.expressions import expr
 from calibrant.engines.private import known_frame, private
 from calibrant.engines.spark import without_origins
 from calibrant.errors import InputError, input_error
@@ -40,10 +42,10 @@ __all__ = ["collect", "summarize", "with_cells"]
 #: Views, and names of scores.
 Need: TypeAlias = tuple[Sequence[View], Iterable[str]]
 _KEY, _GROUP = "__key", "__group"
-_CELL, _DEPTH = "__cell", "__depth"
+_CELL, _DEPTH, _GRID = "__cell", "__depth", "__grid"
 
 
-def with_cells(frame: Any, grid: int) -> Any:
+def with_cells(frame: Any, grid: int | nw.Expr) -> Any:
     """Add the key of the cell of each score, as `core.tables.cell_key` gives it, on any engine.
 
     ``cell = clip(ceil((s − 2⁻²⁴)·m) − 1, 0, m − 1)``; the first and last cell are split by sixteenths of the
@@ -67,9 +69,9 @@ def with_bins(frame: Any, m: int) -> Any:
     return _with_places(frame, m).with_columns(nw.col(_CELL).cast(nw.Int32).alias(_KEY))
 
 
-def _with_places(frame: Any, m: int) -> Any:
-    frame = frame.with_columns((((nw.col(rows.SCORE) - SLACK) * float(m)).ceil() - 1.0).alias(_CELL))
-    return frame.with_columns(nw.col(_CELL).clip(0.0, m - 1.0).alias(_CELL))
+def _with_places(frame: Any, m: int | nw.Expr) -> Any:
+    frame = frame.with_columns((((nw.col(rows.SCORE) - SLACK) * expr(m)).ceil() - 1.0).alias(_CELL))
+    return frame.with_columns(nw.col(_CELL).clip(0.0, expr(m) - 1.0).alias(_CELL))
 
 
 @without_origins()
@@ -271,6 +273,11 @@ def _queries(
     """Yield each query with the function that puts its result into a summary; cells of `known` views are there."""
     if sums and (prepared.weighted or any(prepared.recipes())):
         yield prepared.sums(by), partial(rows.read_sums, prepared)
+    pairs = {view: view.select(_Source(prepared.n_classes)) for view in model.views if view not in known}
+    several = {view: found for view, found in pairs.items() if found}
+    if len(several) > 1 and not is_local(prepared.frame):
+        yield _merged(prepared, model, by, several)
+        known = known | set(several)
     for position, view in enumerate(model.views):
         grid = model.grid_of(view)
         long = _pairs(prepared, view, by)
@@ -288,33 +295,40 @@ def _queries(
             )
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """The rows of a frame as a source of pairs, with the columns that name slices."""
+def _merged(prepared: rows.FrameRows, model: Summary, by: tuple[str, ...], views: dict[View, Any]) -> tuple[Any, Any]:
+    """Return one query for the pairs of several views, and its reader: Spark reads and checks rows for each."""
+    held: dict[tuple[int, str, str, int], list[tuple[View, int]]] = {}  # a pair and its grid: groups of views
+    for view, pairs in views.items():
+        for pair in pairs:
+            group = 0 if view.single_group else pair[0]
+            held.setdefault((*pair, model.grid_of(view)), []).append((view, group))
+    found = list(held.items())
+    # never empty: Arrow looks for nothing of no type
+    fine = ["", *(rows._p(place) for place, (pair, _) in enumerate(found) if pair[3] == FINE)]
+    grid = nw.when(nw.col(_GROUP).is_in(fine)).then(float(FINE)).otherwise(float(COARSE))
+    long = prepared.stacked([pair[:3] for pair in held], by, _GROUP).with_columns(grid.alias(_GRID))
 
-    rows: rows.FrameRows
-    by: tuple[str, ...]
+    def read(summary: Summary, chunk: dict[str, Array]) -> None:
+        for place, part in _by_group(chunk):
+            pair, groups = found[place]
+            for view, group in groups:
+                table = _table(part, pair[3], prepared.weighted, view)
+                summary.add_cells(model.views.index(view), group, table)
 
-    @property
-    def n_classes(self) -> int:
-        return self.rows.n_classes
-
-    def top(self) -> Any:
-        return self.rows.top(self.by)
-
-    def one_class(self, k: int) -> Any:
-        return self.rows.one_class(self.by, k)
-
-    def classes(self) -> Any:
-        return self.rows.classes(self.by, _GROUP)
-
-    def entropy(self, *, by_predicted: bool) -> Any:
-        return self.rows.entropy(self.by, _GROUP if by_predicted else None)
+    cells = with_cells(long, nw.col(_GRID))
+    return _aggregate(cells, [*by, _GROUP, _KEY], prepared.weighted, next(iter(views))), read
 
 
 def _pairs(prepared: rows.FrameRows, view: View, by: tuple[str, ...]) -> Any:
     """Return the pairs of a view as a frame: score, outcome, weight, expected, group."""
-    found = view.select(_Slices(prepared, by))
+    source: Any = SimpleNamespace(
+        n_classes=prepared.n_classes,
+        top=partial(prepared.top, by),
+        one_class=partial(prepared.one_class, by),
+        classes=partial(prepared.classes, by, _GROUP),
+        entropy=lambda *, by_predicted: prepared.entropy(by, _GROUP if by_predicted else None),
+    )
+    found = view.select(source)
     if found is not None:
         return found
     rule = "be top-1, class-K, classwise, pooled or entropy on an engine"

@@ -21,7 +21,7 @@ from calibrant.core.tables import Pairs, cell_key
 from calibrant.core.text import count
 from calibrant.engines.batches import _codes, _off_simplex, clean, first_length, raw_scores, reduce_raw, score_reasons
 from calibrant.engines.frame_rows import label_values
-from calibrant.engines.frames import check_rejected, collect
+from calibrant.engines.frames import _length, check_rejected
 from calibrant.engines.private import private
 from calibrant.errors import FileError, input_error
 from calibrant.inference.changes import slopes
@@ -230,7 +230,7 @@ def _joined(
     on = [hidden.names[name] for name in key]
     joined = hidden.table.join(right, left_on=on, right_on=[f"k{i}" for i in range(len(key))], how="inner")
     left_keys, right_keys = hidden.table.select(*on), right.select(*(f"k{i}" for i in range(len(key))))
-    sizes = [_rows(one) for one in (left_keys, right_keys, left_keys.unique(), right_keys.unique(), joined)]
+    sizes = [_length(one) for one in (left_keys, right_keys, left_keys.unique(), right_keys.unique(), joined)]
     if len(set(sizes)) > 1:
         raise FileError(
             f"{listed(key)} does not pair the rows one to one: {count(sizes[0])} and {count(sizes[1])} rows with "
@@ -255,11 +255,6 @@ def _joined(
         order = [list(map(str, others)).index(str(name)) for name in classes]
         shown = replace(shown, classes=tuple(classes))
     return joined, replace(sides, other=shown, order=order)
-
-
-def _rows(table: Any) -> int:
-    (counted,) = collect([table.select(nw.len().alias("n"))])
-    return int(counted["n"].to_list()[0])
 
 
 def _fold(raws: Iterable[dict[str, Any]], sides: _Sides, model: Summary, kept: set[str]) -> Slices:

@@ -26,11 +26,6 @@ _READ |= {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.im
 WRITES_ALONE = True
 
 
-def connect(master: str = "local[*]") -> Any:
-    """Return the running session, or a new one for `master`."""
-    return _session(master)
-
-
 @contextmanager
 def without_origins() -> Iterator[None]:
     """Build queries without the lines of code that PySpark notes for errors, by asking Java; no setting changes."""
@@ -62,7 +57,7 @@ def open_files(
         raise FileError(
             f"Spark does not read numbers of 16 bits ({half[0]} in {files[0]})", hint="use {engine=polars} or duckdb"
         )
-    session = session or _session(master)
+    session = session or connect(master)
     hidden = next((name for name in files if Path(name).name.startswith((".", "_"))), None)
     if hidden is not None:
         raise FileError(f"Spark skips files whose name begins with . or _ ({hidden})", hint="use {engine=polars}")
@@ -114,7 +109,7 @@ def write(frame: Any, path: Path, kind: str, partition_by: Sequence[str] = ()) -
     frame.write.mode("errorifexists").partitionBy(*partition_by).parquet(str(path.resolve()))
 
 
-def _session(master: str) -> Any:
+def connect(master: str = "local[*]") -> Any:
     """Return the running Spark session as it is, or start one with settings for its master."""
     sql = require("pyspark.sql", "spark", _PURPOSE)
     running = sql.SparkSession.getActiveSession()

@@ -191,22 +191,23 @@ def add_models(
     fresh = not is_store(store)
     settings = {"alpha": 0.01, "tolerance": 0.0, **wishes} if fresh else wishes
     family = _Family(store, {**settings, "by": list(by)})
-    known = family.models()
     empty, begun = [], set[tuple[Any, ...]]()  # a model starts anew with its first night
-    for name, date, parts in nights:
-        for key, summary in parts.items():
-            if summary.n:
-                folder = family.folder(known[key]) if key in known else None
-                check_day(folder, summary, name=name, date=date, restart=restart, replace=replace)
-    for name, date, parts in nights:
-        for key in sorted(parts, key=order):
-            if not parts[key].n:
-                empty.append((name, key, sum(parts[key].rejected.values())))
-                continue
-            place = family.place(key)
-            anew, begun = restart and key not in begun, begun | {key}
-            options = {**family.options(place), "date": date, "restart": anew, "replace": replace}
-            add_day(family.folder(place), parts[key], name=name, window=window, rng=rng, **options)
+    with family.store.alone():  # what was checked is what is there when it is written
+        known = family.models()
+        for name, date, parts in nights:
+            for key, summary in parts.items():
+                if summary.n:
+                    folder = family.folder(known[key]) if key in known else None
+                    check_day(folder, summary, name=name, date=date, restart=restart, replace=replace)
+        for name, date, parts in nights:
+            for key in sorted(parts, key=order):
+                if not parts[key].n:
+                    empty.append((name, key, sum(parts[key].rejected.values())))
+                    continue
+                place = family.place(key)
+                anew, begun = restart and key not in begun, begun | {key}
+                options = {**family.options(place), "date": date, "restart": anew, "replace": replace}
+                add_day(family.folder(place), parts[key], name=name, window=window, rng=rng, **options)
     places = sorted(family.models().items(), key=lambda item: order(item[0]))
     if not places:
         raise input_error("store", "monitor", "hold at least one model with usable rows", "none", "give a file to add")

@@ -7,8 +7,10 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,15 @@ class Store:
                 f"{target} has schema {found['schema']}; this version reads up to {SCHEMA}. Hint: update calibrant."
             )
         return found
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let writers of several days take turns, where the system has locks; a lock ends with its process."""
+        with (self.path / _SETTINGS).open("rb") as file:
+            with suppress(ImportError, OSError):
+                locks = import_module("fcntl")
+                locks.flock(file, locks.LOCK_EX)
+            yield
 
     def days(self) -> list[Day]:
         """Return all days in the order in which they arrived; a day that was replaced keeps its place."""
