@@ -56,7 +56,9 @@ def test_a_broken_model_is_named_and_the_others_are_not(tmp_path):
     assert [alarm["by"] for alarm in report.alarms] == [{"model": "c"}]
     limits = [model.log_threshold for model in report.models]
     assert limits == pytest.approx([math.log(1 / share_of(0.01, place)) for place in (1, 2, 3)])
-    assert "3 models by model" in str(report)
+    assert "900 predictions of 3 models by model" in str(report)
+    late = calibrant.monitor(tmp_path / "s", night(2), name="2026-11-02", by="model")  # the same night again
+    assert (late.name, late.n) == ("2026-11-02", 900)
     assert "model=c: ALARM since 2026-11-0" in str(report)
     again = calibrant.monitor(tmp_path / "s")  # the store knows its columns
     assert (again.name, again.alarms) == (report.name, report.alarms)

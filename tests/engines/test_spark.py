@@ -9,11 +9,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 
-from calibrant.engines.frames import summarize
+from calibrant.engines.frames import collect, summarize
 from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
 from calibrant.workflows.sources import Reading, summarize_data
@@ -139,7 +140,7 @@ ALONE = """
 import os, signal, sys, threading
 from pyspark.sql import SparkSession
 import calibrant.engines.batches as batches
-from calibrant.engines.frames import summarize
+from calibrant.engines.frames import collect, summarize
 from calibrant.workflows.sources import Reading, summarize_data
 
 pairs, lists, marker = sys.argv[1:]
@@ -259,6 +260,21 @@ def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):
     finally:
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
     assert spark.range(3).count() == 3
+
+
+def test_long_queries_of_a_users_session_are_compiled(spark, monkeypatch):
+    """Java interprets methods above 8,000 bytes; while our query runs Spark makes shorter ones, then all is as before."""
+    name, seen = "spark.sql.codegen.hugeMethodLimit", []
+    monkeypatch.setattr(nw.LazyFrame, "collect", lambda self: seen.append(spark.conf.get(name, None)))
+    queries = [nw.from_native(spark.range(3))]
+    monkeypatch.setattr("calibrant.engines.spark._COMPILE", "an option that this session does not have")
+    collect(queries)
+    assert spark.conf.get(name, None) is None
+    spark.conf.set(name, "500")
+    collect(queries)
+    spark.conf.unset(name)
+    monkeypatch.undo()
+    assert seen == ["8000", "500"]
 
 
 def test_a_hidden_checksum_of_another_time_is_no_data(spark, tmp_path):

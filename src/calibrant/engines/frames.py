@@ -26,7 +26,7 @@ from calibrant.engines.batches import first_length, summarize_lists
 from calibrant.engines.dense import SliceCells, _Source, fill_batches, is_local
 from calibrant.engines.expressions import expr
 from calibrant.engines.private import known_frame, private
-from calibrant.engines.spark import without_origins
+from calibrant.engines.spark import short_methods, without_origins
 from calibrant.errors import InputError, input_error
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
@@ -359,7 +359,8 @@ def collect(queries: list[Any]) -> list[Any]:
         return queries
     if queries[0].implementation.is_polars():
         return [nw.from_native(query.to_native().collect(engine="streaming")) for query in queries]
-    return [query.collect() for query in queries]
+    with short_methods(queries[0].to_native()):
+        return [query.collect() for query in queries]
 
 
 def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], dict[str, Array]]]:

@@ -13,7 +13,7 @@ from typing import Any
 from calibrant.engines.partitions import base_of
 from calibrant.errors import FileError, require
 
-__all__ = ["connect", "open_files", "without_origins", "write"]
+__all__ = ["connect", "open_files", "short_methods", "without_origins", "write"]
 
 _PURPOSE = "the engine spark"
 #: Characters that make a pattern of a name.
@@ -37,6 +37,29 @@ def without_origins() -> Iterator[None]:
     finally:
         if known is not None:
             known._enable_debugging_cache = None  # it asks the session again
+
+
+#: Bytes of a generated method above which Spark takes shorter ones, and from which on Java leaves it uncompiled.
+_LIMIT, _HUGE = "spark.sql.codegen.hugeMethodLimit", "8000"
+#: Lets Java compile them all the same, which is faster still; only a session that we start can have it.
+_COMPILE = "-XX:-DontCompileHugeMethods"
+
+
+@contextmanager
+def short_methods(frame: Any) -> Iterator[None]:
+    """Let a query on a user's own session be compiled: all scores of a row make a method that Java would interpret.
+
+    The session has its own setting again afterwards; a limit that the user set, or our Java option, stays as it is.
+    """
+    settings = getattr(getattr(frame, "sparkSession", None), "conf", None)
+    if settings is None or settings.get(_LIMIT, None) or _COMPILE in settings.get("spark.driver.extraJavaOptions", ""):
+        yield
+        return
+    settings.set(_LIMIT, _HUGE)
+    try:
+        yield
+    finally:
+        settings.unset(_LIMIT)
 
 
 def open_files(
@@ -106,7 +129,8 @@ def write(frame: Any, path: Path, kind: str, partition_by: Sequence[str] = ()) -
     """Write a DataFrame as a directory of Parquet, which must be new; Spark makes it all or nothing."""
     if kind != "parquet":
         raise FileError(f"Spark writes Parquet, not {kind}", hint="name a directory, or a path that ends in .parquet")
-    frame.write.mode("errorifexists").partitionBy(*partition_by).parquet(str(path.resolve()))
+    with short_methods(frame):
+        frame.write.mode("errorifexists").partitionBy(*partition_by).parquet(str(path.resolve()))
 
 
 def connect(master: str = "local[*]") -> Any:
@@ -126,17 +150,14 @@ def connect(master: str = "local[*]") -> Any:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks Java four things more for every operation
     }
-    # rows of many columns make methods so long that Java leaves them uncompiled unless split
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python as this process
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "localhost",
-            "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+            "spark.driver.extraJavaOptions": _COMPILE,
             "spark.sql.shuffle.partitions": str(_threads(master)),  # the default, 200, is for clusters
         }
-    else:
-        settings["spark.sql.codegen.hugeMethodLimit"] = "8000"
     return builder.master(master).appName("calibrant").config(map=settings).getOrCreate()
 
 

@@ -12,6 +12,7 @@ from calibrant._typing import RNG
 from calibrant.core.arguments import check_options
 from calibrant.core.results import Record
 from calibrant.core.text import count
+from calibrant.core.weights import observations
 from calibrant.errors import FileError, input_error
 from calibrant.monitoring.days import SCHEMA, MonitorReport, add_day, check_day, check_settings
 from calibrant.monitoring.openmetrics import exposition
@@ -55,7 +56,8 @@ class FamilyReport(Record):
         broken = [model for model in self.models if model.alarm]
         head = f"{self.name}: {count(self.n)} predictions of {count(len(self.models))} models by {', '.join(self.by)}"
         state = f"ALARM: {count(len(broken))} of them broken" if broken else "no alarm"
-        promise = f"calibrated models ever raise one with probability at most {100 * self.false_alarm_rate:g}% in all"
+        rate = f"at most {100 * self.false_alarm_rate:g}% in all, as much again after a restart"
+        promise = f"calibrated models ever raise one with probability {rate}"
         lines = [head, f"{state} ({promise})"]
         lines += [f"  {_shown(alarm['by'])}: {alarm['text']}" for alarm in self.alarms[:_NAMED]]
         if len(self.alarms) > _NAMED:
@@ -213,7 +215,6 @@ def add_models(
         raise input_error("store", "monitor", "hold at least one model with usable rows", "none", "give a file to add")
     present = {key for key, _ in places} if not nights else set(nights[-1][2])
     stands = {key: family.report(key, place, window, rng) for key, place in places}
-    reports = tuple(report for key, report in stands.items() if key in present)
     absent = tuple(dict(zip(by, key, strict=True)) for key in stands if key not in present)
     alarms = [{**alarm, "by": report.by} for report in stands.values() for alarm in report.alarms]
     alarms += [
@@ -227,10 +228,11 @@ def add_models(
         }
         for name, key, rows in empty
     ]
-    latest = nights[-1][0] if nights else max((report.name for report in stands.values()), default="")
+    latest = nights[-1][0] if nights else max(report.name for report in stands.values())
+    counted = [report.n for report in stands.values() if report.name == latest]
     return FamilyReport(
         latest,
-        sum(report.n for report in reports if report.name == latest),
+        sum(map(observations, nights[-1][2].values()) if nights else counted),  # an older night has rows too
         tuple(by),
         any(report.alarm for report in stands.values()),
         family.settings["alpha"],
