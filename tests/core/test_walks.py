@@ -9,6 +9,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant.core import one_pass
+from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_forecast
 from calibrant.core.row_scores import observed_rows, possible_scores
 from calibrant.core.tables import sorted_keys, width_bins, width_index
@@ -161,7 +162,7 @@ def test_a_score_of_the_truth_alone_does_not_read_the_matrix(monkeypatch):
     forecast = check_forecast(y, z, space="logit", caller="test")
     expected = np.log(np.exp(z).sum(axis=1)) - z[np.arange(300), y]
     monkeypatch.setattr(type(forecast), "block", lambda *_: pytest.fail("no row need be read"))
-    nll = metrics.log_score.__globals__["METRIC"].build()
+    nll = lookup("nll").build()
     assert isinstance(nll, MeanScore)
     assert nll.value(forecast) == pytest.approx(expected.mean(), rel=1e-13)
 
@@ -170,7 +171,7 @@ def test_a_root_shares_the_sums_of_its_score(monkeypatch):
     rng = np.random.default_rng(0)
     p, y = rng.dirichlet(np.ones(4), 300), rng.integers(0, 4, 300)
     forecast = check_forecast(y, p, caller="test")
-    build = {name: getattr(metrics, name).__globals__["METRIC"].build() for name in ("brier", "rbs")}
+    build = {name: lookup(name).build() for name in ("brier", "rbs")}
     value = build["brier"].value(forecast)
     monkeypatch.setattr(MeanScore, "rows", lambda *_: pytest.fail("the rows were scored before"))
     assert build["rbs"].value(forecast) == pytest.approx(value**0.5, rel=1e-14)
