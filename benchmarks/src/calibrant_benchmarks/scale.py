@@ -254,12 +254,12 @@ def _own_apply(path: Path) -> Any:
     """Apply a temperature to all rows and write them; what is written is removed."""
     import numpy as np
 
-    from calibrant import TemperatureScaling
+    from calibrant.calibrators import TemperatureScaling
 
     p = np.random.default_rng(0).dirichlet(np.ones(K), 1000)
     out = path.with_name("applied-spark")
     try:
-        _own("apply", TemperatureScaling().fit(p, p.argmax(axis=1)), output=out)(path)
+        _own("apply", TemperatureScaling().fit(p, p.argmax(axis=1)))(path).write.parquet(str(out))
     finally:
         shutil.rmtree(out, ignore_errors=True)
 
