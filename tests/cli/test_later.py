@@ -71,9 +71,11 @@ def test_a_small_evaluation_and_a_fit_load_nothing_in_vain(tmp_path: Path) -> No
         *(f"{label}," + ",".join(map(repr, row)) for label, row in zip(y, p.tolist(), strict=True)),
     ]
     (tmp_path / "small.csv").write_text("\n".join(lines), encoding="utf-8")
+    base = "import sys\nfrom calibrant.cli._later import start_light\nstart_light()\nimport sklearn.base\nprint(*sys.modules)"
+    theirs = _python(base).split()  # scikit-learn 1.6 asks pandas for its names
     code = "import sys\nfrom calibrant.cli import main\ntry:\n    main()\nfinally:\n    print(*sorted(sys.modules))"
     for words in (["evaluate", "small.csv"], ["fit", "small.csv", "-o", "cal.json"]):
         words[1:2] = [str(tmp_path / "small.csv")]
         loaded = _python(code, *words[:2], *(str(tmp_path / w) if w == "cal.json" else w for w in words[2:])).split()
         assert "scipy.special._ufuncs" in loaded
-        assert not [name for name in HEAVY if name in loaded]
+        assert not [name for name in HEAVY if name in loaded and (words[0] == "evaluate" or name not in theirs)]

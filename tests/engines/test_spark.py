@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import pytest
