@@ -129,9 +129,7 @@ def differences(old: Any, new: Any, path: str, spread: float | None = None) -> I
             return
         for index, (one, two) in enumerate(zip(old, new, strict=True)):
             yield from differences(one, two, f"{path}.{index}")
-    elif (
-        path.endswith(".checksum") and old != "…"
-    ):  # a hash of fitted numbers: their last bits are those of SciPy's version
+    elif path.endswith(".checksum") and old != "…":  # of fitted numbers: last bits differ by processor and SciPy
         if not (isinstance(new, str) and re.fullmatch(f"[0-9a-f]{{{len(old)}}}", new)):
             yield Difference(path, f"was {old!r}, is {new!r}")
     elif isinstance(old, bool) or old is None or isinstance(old, str):
