@@ -29,6 +29,12 @@ def subpackage(path: Path, source: Path = SOURCE) -> str:
     return parts[0] if len(parts) > 1 else TOP
 
 
+def sources(omit: Iterable[str], root: Path = ROOT) -> list[Path]:
+    """Files whose lines count: all but those that a pattern of the coverage settings leaves out."""
+    left_out = {path for pattern in omit for path in root.glob(pattern)}
+    return sorted(set((root / "src" / "calibrant").rglob("*.py")) - left_out)
+
+
 def measured(data_file: Path) -> dict[str, tuple[int, int]]:
     """Lines and lines run, by subpackage; files no test imports count in full."""
     import coverage
@@ -36,8 +42,7 @@ def measured(data_file: Path) -> dict[str, tuple[int, int]]:
     run = coverage.Coverage(data_file=str(data_file), config_file=str(ROOT / "pyproject.toml"))
     run.load()
     counts: dict[str, tuple[int, int]] = {}
-    left_out = {ROOT / name for name in run.get_option("run:omit") or ()}
-    for path in sorted(set(SOURCE.rglob("*.py")) - left_out):
+    for path in sources(run.get_option("run:omit") or ()):
         _, statements, _, missing, _ = run.analysis2(str(path))
         lines, hit = counts.get(subpackage(path), (0, 0))
         counts[subpackage(path)] = lines + len(statements), hit + len(statements) - len(missing)

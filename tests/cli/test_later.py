@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+from calibrant.cli import _later
+
+LIGHT = "__all__ = ['early']\ndef early():\n    return 1\n"
 #: Modules that would make a small evaluation wait, by what loads them for nothing.
 HEAVY = (
     "numpy.testing._private",
@@ -51,6 +57,43 @@ def test_functions_of_the_light_part_are_those_of_the_library() -> None:
         "light.softmax\nprint([name for name, one in early.items() if getattr(light, name) is not one])"
     )
     assert names.strip() == "[]"
+
+
+def test_a_module_waits_until_a_name_is_asked_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The same in this process, where its lines are counted: one library waits whole, one has a light part."""
+    sources = {
+        "waiting_whole": {"__init__": "from waiting_whole import inner\nvalue = inner.value", "inner": "value = 7"},
+        "waiting_part": {"__init__": "from waiting_part._light import early\nrest = 2", "_light": LIGHT},
+    }
+    for name, files in sources.items():
+        (tmp_path / name).mkdir()
+        for file, code in files.items():
+            (tmp_path / name / f"{file}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(_later, "_WAITING", {"waiting_whole": "", "waiting_part": "_light"})
+    request.addfinalizer(lambda: [sys.modules.pop(name) for name in list(sys.modules) if name.startswith("waiting_")])
+    thresholds = gc.get_threshold()
+    request.addfinalizer(lambda: gc.set_threshold(*thresholds))
+    _later.start_light()
+    _later.start_light()  # a second time adds nothing
+    assert len([finder for finder in sys.meta_path if isinstance(finder, _later._Finder)]) == 1
+
+    part = import_module("waiting_part")
+    assert part.early() == 1
+    assert "rest" not in vars(part)
+    assert part.rest == 2
+    assert type(part) is ModuleType
+
+    whole = import_module("waiting_whole")
+    assert "waiting_whole.inner" not in sys.modules
+    inner = import_module("waiting_whole.inner")  # loads its parent, which loads it: once
+    assert whole.inner is inner is sys.modules["waiting_whole.inner"]
+    assert (whole.value, inner.__spec__.origin) == (7, str(tmp_path / "waiting_whole" / "inner.py"))
+    with pytest.raises(AttributeError, match="nothing"):
+        whole.nothing  # noqa: B018
 
 
 def test_two_threads_get_the_same_module() -> None:
