@@ -66,11 +66,11 @@ def test_work_handed_on_runs_in_its_own_thread(caller):
     def outer(_: int) -> bool:
         if (threading.get_ident() == own) != caller:
             return True  # so that this thread could take part in the work of the other
-        return set(map_chunks(lambda _: time.sleep(0.005) or threading.get_ident(), range(4), 2)) == {
+        return set(map_chunks(lambda _: time.sleep(0.005) or threading.get_ident(), range(4), 3)) == {
             threading.get_ident()
         }
 
-    assert all(map_chunks(outer, range(4), 2))
+    assert all(map_chunks(outer, range(4), 3))
 
 
 def test_an_error_leaves_the_pool_usable():

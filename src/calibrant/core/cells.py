@@ -218,8 +218,8 @@ def cell_pairs(table: Table) -> Pairs:
 #: What a visit returns: whether the rows are clean, their highest score, sums of bins.
 Found = tuple[bool, float, Floats]
 Visit = Callable[[Array, Ints], Found]
-#: Bytes of a matrix that NumPy looks at together.
-_PIECE = CHUNK_BYTES // 4
+#: Bytes of a matrix that NumPy looks at together: of fewer, threads would wait for each other between calls.
+PIECE = CHUNK_BYTES
 
 
 def bits_of(block: Array) -> Array:
@@ -255,12 +255,12 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
     lanes = max(1, 512 // k)  # rows that are added up side by side
 
     def plain(block: Array, codes: Ints) -> Found:
-        flat, edge = block.ravel(), block.dtype.type(first_edge(m, block.dtype.name))
-        size = -(-max(16, _PIECE // block.strides[0]) // lanes) * lanes
+        edge = block.dtype.type(first_edge(m, block.dtype.name))
+        size = -(-max(16, PIECE // block.strides[0]) // lanes) * lanes
         below, offset = np.empty((size, k)), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
-        out, highest, slots, scores = np.zeros((3, k, m)), 0.0, [], []
+        out, highest = np.zeros((3, k * m)), 0.0
         for start in range(0, len(block), size):
-            part = block[start : start + size]
+            part, own = block[start : start + size], codes[start : start + size]
             clean, high = clean_rows(bits_of(part).ravel(), np.einsum("ij->i", part), tolerance)
             if not clean and tolerance < math.inf:
                 return clean, high, out
@@ -269,16 +269,15 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
             above = np.flatnonzero(part.ravel() > edge)
             score = np.minimum(below.ravel()[above], 1.0)
             below.ravel()[above] = 0.0
-            out[1, :, 0] += below.reshape(-1, lanes * k).sum(axis=0).reshape(lanes, k).sum(axis=0)
-            slots.append(offset[above] + np.ceil((score - SLACK) * m).astype(np.int64))
-            scores.append(score)
-        slot, score = np.concatenate(slots), np.concatenate(scores)
-        out[0, :, 1:] = np.bincount(slot, minlength=k * m).reshape(k, m)[:, 1:]
-        out[1] += np.bincount(slot, score, k * m).reshape(k, m)
-        out[0, :, 0] = len(block) - out[0].sum(axis=1)
-        truth = width_index(flat[np.arange(0, block.size, k) + codes], m) + codes * m
-        out[2] = np.bincount(truth, minlength=k * m).reshape(k, m)
-        return True, highest, out.reshape(3, -1)
+            out[1, ::m] += below.reshape(-1, lanes * k).sum(axis=0).reshape(lanes, k).sum(axis=0)
+            slot = np.ceil((score - SLACK) * m).astype(np.int64)
+            slot += offset[above]
+            np.add.at(out[0], slot, 1.0)
+            np.add.at(out[1], slot, score)
+            truth = width_index(part.ravel()[np.arange(0, part.size, k) + own], m)
+            np.add.at(out[2], truth + own * m, 1.0)
+        out[0, ::m] = len(block) - out[0].reshape(k, m)[:, 1:].sum(axis=1)
+        return True, highest, out
 
     return plain if kernel is None else compiled
 
