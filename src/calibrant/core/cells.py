@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.core.parallel import CHUNK_BYTES
-from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, sum_by, width_index
+from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, merge, width_index
 from calibrant.errors import input_error
 
 #: Below this many pairs a sort is cheaper than a dense array of all cells.
@@ -49,24 +49,6 @@ def fill_cells(pairs: Pairs, grid: int) -> Table:
         return np.bincount(index, values, size)[used].astype(np.float64)
 
     return Table.of(grid, dense_keys(used, grid), count[used], pairs, collect)
-
-
-def merge(tables: Sequence[Table], grid: int) -> Table:
-    """Add many tables of one grid in one go."""
-    filled = [table for table in tables if len(table)]
-    if len(filled) < 2:
-        return filled[0] if filled else Table.empty(grid)
-    keys, where = np.unique(np.concatenate([table.key for table in filled]), return_inverse=True)
-    shared: dict[tuple[int, ...], Floats] = {}
-
-    def both(name: str) -> Floats:
-        columns = [getattr(table, name) for table in filled]
-        same = tuple(id(column) for column in columns)  # w, w2 and n are one array without weights; so are ws and we
-        if same not in shared:
-            shared[same] = sum_by(where, np.concatenate(columns), len(keys))
-        return shared[same]
-
-    return Table(grid, keys, *(both(name) for name in COLUMNS))
 
 
 def bounds(table: Table) -> tuple[Floats, Floats]:

@@ -39,8 +39,7 @@ def row_chunks(n_rows: int, row_bytes: int = 0) -> list[slice]:
 def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | None = None) -> Iterator[T]:
     """Apply `function` to each item on all cores and yield the results in order.
 
-    This thread works too: each time one that only waits is woken, another stands still. What a busy thread hands on
-    runs in that thread: the cores are busy already.
+    This thread works too: one that only waits disturbs the others when it wakes. What a busy thread hands on it does.
     """
     work = list(items)
     threads = min(cores(n_jobs), len(work))
@@ -50,10 +49,8 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     tasks, done = enumerate(work), dict[int, T]()
 
     def run(wanted: int = -1) -> None:
-        for number, item in tasks:  # the threads share what is left
-            done[number] = function(item)
-            if wanted in done:
-                return
+        while wanted not in done and (task := next(tasks, None)):  # the threads share what is left
+            done[task[0]] = function(task[1])
 
     pool, names = _pool(threads - 1)
     _confine(names, away=True)
@@ -61,14 +58,12 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     _confine(names, away=False)  # they woke up elsewhere and may move on
     try:
         for number in range(len(work)):
-            if number not in done:
-                _THREAD.busy = True
-                run(number)
-                _THREAD.busy = False
-            if number not in done:  # all are taken, so a thread has it, or failed
-                for helper in helpers:
-                    if not helper.cancel():
-                        helper.result()
+            _THREAD.busy = True
+            run(number)
+            _THREAD.busy = False
+            for helper in () if number in done else helpers:  # one of them has it, or failed
+                if not helper.cancel():
+                    helper.result()
             yield done.pop(number)
     finally:
         work.clear()

@@ -11,10 +11,10 @@ import numpy as np
 
 from calibrant._typing import Floats
 from calibrant.core import fast
-from calibrant.core.cells import class_visit, merge
+from calibrant.core.cells import class_visit
 from calibrant.core.inputs import Forecast, check_names
 from calibrant.core.parallel import map_chunks, row_chunks
-from calibrant.core.tables import Bins, Pairs, Table, mass_bins
+from calibrant.core.tables import Bins, Pairs, Table, mass_bins, merge
 from calibrant.errors import input_error
 from calibrant.views.view import PairSource, T, View
 
