@@ -120,15 +120,17 @@ def test_arrays_of_any_layout(monkeypatch, rows, name, form):
     assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf])
-def test_bad_rows_are_refused_alike(monkeypatch, rows, bad):
+@pytest.mark.parametrize("name", ["ece", "sce"])
+@pytest.mark.parametrize("bad", [[np.nan], [-0.2], [1.7], [np.inf], [0.1] * 5, [0.3] * 5])
+def test_bad_rows_are_refused_alike(monkeypatch, rows, bad, name):
+    """A number that is no probability, and numbers that are, of which a row does not sum to 1."""
     y, p = rows
     broken = p.copy()
-    broken[N - 7, 2] = bad
+    broken[N - 7, : len(bad)] = bad
 
     def call():
         with pytest.raises(InputError) as caught:
-            metrics.ece(y, broken)
+            getattr(metrics, name)(y, broken)
         return str(caught.value)
 
     plain, quick = both(monkeypatch, call)

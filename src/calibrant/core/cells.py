@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core.parallel import CHUNK_BYTES
+from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES
 from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, merge, width_index
 from calibrant.errors import input_error
 
@@ -201,7 +201,7 @@ def cell_pairs(table: Table) -> Pairs:
 Found = tuple[bool, float, Floats]
 Visit = Callable[[Array, Ints], Found]
 #: Bytes of a matrix that NumPy looks at together: of fewer, threads would wait for each other between calls.
-PIECE = CHUNK_BYTES
+PIECE = 3 * CHUNK_BYTES // 4
 
 
 def bits_of(block: Array) -> Array:
@@ -215,10 +215,15 @@ def pieces(n: int, row_bytes: int, size: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
+def shares(n: int, row_bytes: int) -> list[slice]:
+    """Cut `n` rows into what a thread takes at once: neither so much that one ends late, nor many large arrays."""
+    return pieces(n, row_bytes, min(16 * PIECE, 2 * CHUNK_SCORES * row_bytes, max(PIECE, n * row_bytes // 8)))
+
+
 def clean_rows(bits: Array, sums: Array, tolerance: float) -> tuple[bool, float]:
     """Whether largest bits of rows are those of probabilities and sums near 1, and the highest score."""
     high = float(bits.max(keepdims=True).view(sums.dtype)[0])
-    near = bool((np.abs(sums - 1) <= 0.5 * tolerance).all())
+    near = bool(abs(sums.min() - 1) <= 0.5 * tolerance and abs(sums.max() - 1) <= 0.5 * tolerance)
     return near and not np.signbit(high) and high <= 1 + tolerance, high
 
 
@@ -239,7 +244,7 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
     def plain(block: Array, codes: Ints) -> Found:
         edge = block.dtype.type(first_edge(m, block.dtype.name))
         size = -(-max(16, PIECE // block.strides[0]) // lanes) * lanes
-        below, offset = np.empty((size, k)), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
+        below, offset = np.empty((size, k), block.dtype), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
         out, highest = np.zeros((3, k * m)), 0.0
         for start in range(0, len(block), size):
             part, own = block[start : start + size], codes[start : start + size]
@@ -249,9 +254,9 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
             highest = max(highest, high)
             below[: len(part)], below[len(part) :] = part, 0.0
             above = np.flatnonzero(part.ravel() > edge)
-            score = np.minimum(below.ravel()[above], 1.0)
+            score = np.minimum(below.ravel()[above], 1, dtype=np.float64)
             below.ravel()[above] = 0.0
-            out[1, ::m] += below.reshape(-1, lanes * k).sum(axis=0).reshape(lanes, k).sum(axis=0)
+            out[1, ::m] += below.reshape(-1, lanes * k).sum(axis=0, dtype=np.float64).reshape(lanes, k).sum(axis=0)
             slot = np.ceil((score - SLACK) * m).astype(np.int64)
             slot += offset[above]
             np.add.at(out[0], slot, 1.0)

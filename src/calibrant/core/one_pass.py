@@ -12,14 +12,12 @@ import numpy as np
 
 from calibrant._typing import Array, Ints
 from calibrant.core import fast
-from calibrant.core.cells import PIECE, Found, Visit, bits_of, class_visit, clean_rows, pieces
-from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES, map_chunks, row_chunks
+from calibrant.core.cells import PIECE, Found, Visit, bits_of, class_visit, clean_rows, pieces, shares
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
 from calibrant.core.tables import Bins, count_width, folded, lanes_of
 
 __all__ = ["walk"]
 
-#: Bytes and rows of a matrix that a thread takes at once, at most.
-_TASK, _ROWS = 16 * CHUNK_BYTES, 2 * CHUNK_SCORES
 #: Below so many classes the largest of each row is found faster column by column.
 _NARROW = 32
 #: Entries above this are alone at the top of their row.
@@ -31,7 +29,6 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
 
     `kind` is "top" or "classes" of a matrix (n, K), or "column", the probability of class 1.
     """
-    n, row_bytes = len(matrix), matrix.strides[0]
     if not matrix.flags.c_contiguous or matrix.dtype.itemsize not in (4, 8):
         return None
     kernel = fast.kernel({"top": "top_bins_pass", "classes": "class_pass", "column": "width_pass"}[kind], matrix.size)
@@ -43,8 +40,7 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
         known = kernel is not None or alone or _in_range(codes[rows], k)  # others look for themselves
         return visit(matrix[rows], codes[rows]) if known else (False, 0.0, np.zeros(()))
 
-    task = min(_TASK, _ROWS * k * matrix.itemsize, max(PIECE, matrix.nbytes // 8))  # all cores share a small matrix
-    found = list(map_chunks(look, pieces(n, row_bytes, task), 1 if alone else None))
+    found = list(map_chunks(look, shares(len(matrix), matrix.strides[0]), 1 if alone else None))
     if not all(clean for clean, _, _ in found):
         return None
     total = sum((sums for _, _, sums in found[1:]), found[0][2])
