@@ -277,9 +277,10 @@ def sorted_keys(score: Array, outcome: Bools) -> Array:
         if not apart:
             keys[rows] = here
             return
-        first, low, high = score[rows] < middle, *below[rows.start // CHUNK_SCORES :][:2]
-        keys[low:high] = np.compress(first, here)
-        keys[cut + rows.start - low : cut + rows.stop - high] = np.compress(~first, here)
+        low, high = below[rows.start // CHUNK_SCORES :][:2]
+        here.partition(min(high - low, len(here) - 1))  # the lower ones first
+        keys[low:high] = here[: high - low]
+        keys[cut + rows.start - low : cut + rows.stop - high] = here[high - low :]
 
     for _ in map_chunks(write, chunks):
         pass
