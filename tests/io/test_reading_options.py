@@ -122,3 +122,43 @@ def test_text_among_scores_is_refused_in_one_line(tmp_path, spoiled):
     with pytest.raises(CalibrantError) as refused:
         calibrant.evaluate(str(path), n_resamples=0)
     assert "\n" not in str(refused.value)
+
+
+_SLIP = "drop or fix the row"
+_PERCENT = "percent"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s: np.where(np.arange(60) == 7, 1.7, s), _SLIP),  # one number just above 1
+        (lambda s: np.where(np.arange(60) == 7, 17.0, s), _SLIP),  # a point forgotten
+        (lambda s: np.where(np.arange(60) == 7, -0.2, s), _SLIP),
+        (lambda s: 1.7 * s, "turn these scores into probabilities first"),
+        (lambda s: 5 * s, "turn these scores into probabilities first"),  # ratings
+        (lambda s: 300 * s, "turn these scores into probabilities first"),
+        (lambda s: 6 * s - 3, "logit"),
+        (lambda s: 100 * s, _PERCENT),
+        (lambda s: 30 * s**3, _PERCENT),  # rare events: many are below 1%
+    ],
+)
+def test_the_hint_speaks_of_percentages_where_the_numbers_do(change, said, tmp_path):
+    score = change(np.linspace(0.01, 0.99, 60))
+    outcome = np.tile([0, 1], 30)
+    pl.DataFrame({"score": score, "label": outcome}).write_csv(tmp_path / "one.csv")
+    for call in (
+        lambda: calibrant.evaluate(str(tmp_path / "one.csv"), n_resamples=0),
+        lambda: calibrant.measure("brier", outcome, score),
+    ):
+        with pytest.raises(CalibrantError) as caught:
+            call()
+        assert said in str(caught.value)
+        assert (_PERCENT in str(caught.value)) == (said == _PERCENT)
+
+
+@pytest.mark.parametrize(("scale", "bad", "said"), [(1, 1.7, _SLIP), (100, 50.0, _PERCENT), (7, 2.0, "several models")])
+def test_the_hint_of_several_columns(scale, bad, said):
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], 60)
+    p[7, 2] = bad / scale
+    with pytest.raises(CalibrantError, match=said):
+        calibrant.measure("brier", np.arange(60) % 3, scale * p)
