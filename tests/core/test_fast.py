@@ -122,16 +122,19 @@ def test_arrays_of_any_layout(monkeypatch, rows, name, form):
     assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf, 0.999])  # the last one is seen by the sum of its row
 def test_bad_rows_are_refused_alike(monkeypatch, rows, bad):
     y, p = rows
     broken = p.copy()
     broken[N - 7, 2] = bad
 
     def call():
-        with pytest.raises(InputError) as caught:
-            metrics.ece(y, broken)
-        return str(caught.value)
+        said = []
+        for metric in (metrics.ece, metrics.sce, metrics.ks):  # each has a kernel that checks
+            with pytest.raises(InputError) as caught:
+                metric(y, broken)
+            said.append(str(caught.value))
+        return said
 
     plain, quick = both(monkeypatch, call)
     assert plain == quick
