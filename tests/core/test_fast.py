@@ -155,6 +155,10 @@ def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, 
     p[3000:5000] = 0.0
     low = rng.integers(0, 16, 2000) / 15.0  # on the edges of the bins
     p[3000:5000, 0], p[3000:5000, 1] = low, 1.0 - low
+    edge = dtype(1 / 15 + 2.0**-24)  # the largest scores of the first bin and the smallest of the second
+    p[5000:5040] = 0.0
+    p[5000:5040, 0] = edge + np.arange(-20, 20) * np.spacing(edge)
+    p[5000:5040, 1] = 1.0 - p[5000:5040, 0]
     p, y = p.astype(dtype), (p.cumsum(axis=1) > rng.random((40_000, 1))).argmax(axis=1)
     careful = check_forecast(y, p, caller="test")
     for view in (TopLabel(), Classwise()):

@@ -107,11 +107,12 @@ def test_hits_of_bins_are_drawn_alike(monkeypatch, n):
     np.testing.assert_array_equal(*drawn)
 
 
+@pytest.mark.parametrize("scale", [2.0, 60.0])
 @pytest.mark.parametrize("near", [-1.0, np.inf])  # distances are taken as they are, or made anew
-def test_sums_over_pairs_by_distance(near):
+def test_sums_over_pairs_by_distance(near, scale):
     rng = np.random.default_rng(5)
     a, b, product = rng.random((7, 3)), rng.random((9, 3)), rng.normal(size=(7, 9))
     square = ((a[:, None] - b[None]) ** 2).sum(axis=2)
-    expected = (product * np.exp(-2.0 * np.sqrt(square))).sum()
+    expected = (product * np.exp(-scale * np.sqrt(square))).sum()
     given = square if near < 0 else np.zeros((7, 9))
-    assert compiled("tile_pass")(a, b, given, product, 2.0, near, 0.0) == pytest.approx(expected, rel=1e-12)
+    assert compiled("tile_pass")(a, b, given, product, scale, near, 0.0) == pytest.approx(expected, rel=1e-12)
