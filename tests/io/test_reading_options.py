@@ -162,3 +162,35 @@ def test_the_hint_of_several_columns(scale, bad, said):
     p[7, 2] = bad / scale
     with pytest.raises(CalibrantError, match=said):
         calibrant.measure("brier", np.arange(60) % 3, scale * p)
+
+
+def test_what_a_new_user_meets(rows, tmp_path):
+    """Words of errors that sent a reader the wrong way, or of rows that were left out without a word."""
+    rows.write_csv("plain.csv")
+    rows[:3].with_columns(pl.when(pl.int_range(3) > 0).then("p_0").alias("p_0")).write_csv("gap.csv")
+    rows.with_columns(pl.col("label") + 1).write_csv("from one.csv")
+    named(rows).write_csv("named.csv")
+    pl.DataFrame({"confidence": rows["p_0"], "correct": rows["label"] == 0}).write_csv("pairs.csv")
+    assert run("fit", "plain.csv", "--method", "temperature", "-o", "cal.json").exit_code == 0
+    names = ",".join(name for name in named(rows).columns if name.startswith("out "))
+    cases = {
+        ("summarize", "gap.csv", "-o", "gap.calsum"): "written to gap.calsum; 1 rows were left out (1 missing)",
+        ("evaluate", "from one.csv"): "in a file: p_1 is the column of class 1",
+        ("compare", "plain.csv", "pairs.csv"): "must hold class probabilities like the first; got top-label pairs",
+        ("compare", "pairs.csv", "plain.csv"): "must hold top-label pairs like the first; got class probabilities",
+        ("check", "plain.csv"): "Hint: for example --max ks=0.02 or --min accuracy=0.9",
+        (
+            "report",
+            "plain.csv",
+            "-o",
+            "page.pdf",
+            "--no-compare",
+            "--resamples",
+            "0",
+        ): "--output must end in .html; got page.pdf",
+        ("apply", "cal.json", "named.csv", "--proba", "out *", "-o", "o.csv"): f"--proba '{names}'",
+    }
+    for words, said in cases.items():
+        done = run(*words)
+        assert said in f"{done.output}{done.exception}", words
+    assert not (tmp_path / "page.pdf").exists()

@@ -22,7 +22,7 @@ LEAST_SUM = 1e-300
 LARGEST_LOGIT = 1e50
 LOGITS = "hold finite logits of at most 1e50"
 _NAMES = "drop rows without a label, or give the names of the classes (one column each, or an array classes)"
-_IN_ORDER = "give the names of the classes in the order of the columns"
+_IN_ORDER = "give the names of the classes in the order of the columns (in a file: p_1 is the column of class 1)"
 #: Bad rows that an error lists at most.
 MOST_ROWS = 4
 #: A share of rows up to which bad ones are slips, and do not speak of the scale of all.
@@ -75,10 +75,8 @@ def looks_percent(scores: Array) -> bool:
 
     Examples
     --------
-    >>> looks_percent(np.array([[90.0, 10.0], [25.0, 75.0]])), looks_percent(np.array([90.0, 0.5, 25.0]))
-    (True, True)
-    >>> looks_percent(np.array([0.9, 0.1])), looks_percent(np.array([0.9, 1.7, 0.2]))
-    (False, False)
+    >>> [looks_percent(np.array(x)) for x in ([[90.0, 10.0], [25.0, 75.0]], [90.0, 0.5, 25.0], [0.9, 1.7, 0.2])]
+    [True, True, False]
     """
     if scores.dtype.kind not in "fiu" or not scores.size or not np.fmin.reduce(scores, axis=None) >= 0:
         return False
