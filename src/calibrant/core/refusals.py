@@ -56,7 +56,7 @@ def bad_column(p: Array, tolerance: float, space: Space, caller: str) -> InputEr
 
 def _outside(values: Array, bad: Bools, caller: str) -> InputError:
     """Return the error of values outside [0, 1]: missing ones, percentages, or something else."""
-    by_row = bad if bad.ndim == 1 else bad.any(axis=1)
+    by_row: Bools = bad if bad.ndim == 1 else np.asarray(bad.any(axis=1))
     row = first_true(by_row)
     value = values[row] if bad.ndim == 1 else values[row][bad[row]][0]
     where = bad_rows(by_row)
