@@ -17,7 +17,7 @@ from numba import boolean, float64, int32, int64, uint64, void
 
 from calibrant import _compiled_bins as bins
 
-_F4, _F8, _VECTOR, _REORDER, _read = bins.F4, bins.F8, bins.VECTOR, bins.REORDER, bins.read
+_F4, _F8, _VECTOR, _read = bins.F4, bins.F8, bins.VECTOR, bins.read
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH is exact
@@ -25,8 +25,8 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
 _BIAS = 1023 << 52
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of √½
-#: Sums may be reordered, and the numbers have been checked for nan.
-_CHECKED = {"reassoc", "contract", "nsz", "nnan"}
+#: Sums may be reordered; the numbers have been checked for nan. (numba renews machine code when its own file changes.)
+_REORDER, _CHECKED = {"reassoc", "contract", "nsz"}, {"reassoc", "contract", "nsz", "nnan"}
 
 
 @numba.njit(inline="never")  # type: ignore[untyped-decorator]  # numba has no types

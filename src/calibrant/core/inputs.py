@@ -236,8 +236,8 @@ def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
     return array
 
 
-#: How far a row sum may miss 1, or a value [0, 1], by rounding of its dtype.
-TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2}
+#: How far a row sum may miss 1, or a value [0, 1], by rounding; six decimals miss by 1e-6, which no last bit may judge.
+TOLERANCE = {"float64": 1.000001e-6, "float32": 1e-4, "float16": 1e-2}
 #: More bins than this are no request that could be met.
 MOST_BINS = 1_000_000
 
