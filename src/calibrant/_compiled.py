@@ -96,38 +96,29 @@ def nll_pass(z: Any, codes: Any, weights: Any, peaks: Any, smooth: float, beta: 
             out[a + 1] += weights[i] * (value if a else value - target)
 
 
-def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
-    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add Σ share·q·{x, 1, x²} to `sums`.
-
-    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}.
-    """
+def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, slopes: Any) -> float:
+    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add its slopes by a and b to `slopes`."""
     loss = 0.0
     n, k = x.shape
-    e, moved = np.empty(k), np.empty(k)
+    e = np.empty(k)
     for i in range(n):
-        row, out, weight = x[i], q[i], share[i]
+        row, out, weight, code = x[i], q[i], share[i], codes[i]
         for j in range(k):
             e[j] = theta[0, j] * row[j] + theta[1, j]
         peak = e[0]
         for j in range(1, k):
             peak = e[j] if e[j] > peak else peak
-        truth, mass = e[codes[i]] - peak, 0.0
+        truth, mass = e[code] - peak, 0.0
         for j in range(k):
             e[j] = _exp(e[j] - peak)
             mass += e[j]
         loss += weight * (np.log(mass) - truth)
         for j in range(k):
-            out[j] = e[j] = e[j] / mass
-            moved[j] = e[j] * row[j]
-            sums[0, j] += weight * moved[j]
-            sums[1, j] += weight * e[j]
-            sums[2, j] += weight * moved[j] * row[j]
-        for a in range(k):
-            first, second = weight * moved[a], weight * e[a]
-            for b in range(k):
-                blocks[0, a, b] += first * moved[b]
-                blocks[1, a, b] += first * e[b]
-                blocks[2, a, b] += second * e[b]
+            out[j] = e[j] / mass
+            slopes[0, j] += weight * out[j] * row[j]
+            slopes[1, j] += weight * out[j]
+        slopes[0, code] -= weight * row[code]
+        slopes[1, code] -= weight
     return loss
 
 
@@ -437,7 +428,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         [void(z, _read(int64), _VECTOR, _VECTOR, float64, float64, float64[::1]) for z in (_F4, _F8)],
         _CHECKED,
     ),
-    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
+    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2)], _CHECKED),
     "softmax_pass": ([float64(float64[:, ::1], _read(int64), _VECTOR, float64[:, ::1])], _CHECKED),
     "curve_pass": (
         [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
