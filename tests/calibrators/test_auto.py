@@ -205,6 +205,31 @@ def test_classifier_by_default():
     assert nll(model.predict_proba(X[400:]), y[400:]) < before
 
 
+def test_every_fold_starts_from_the_first_fit_of_its_method():
+    starts, fits = {}, []
+
+    class Watched(VectorScaling):
+        def _fit(self, scores, codes, weights):
+            super()._fit(scores, codes, weights)
+            fits.append(self)
+            starts[id(self)] = self._warm
+
+    AutoCalibrator(candidates=[Watched(), TemperatureScaling()], cv=5).fit(*simulate(3000))
+    cold = [one for one in fits if starts[id(one)] is None]
+    assert len(fits) == 6
+    assert len(cold) == 2  # the first fold and all rows
+    assert {id(start) for start in starts.values() if start is not None} == {id(fits[0])}
+
+
+def test_a_method_that_fails_ends_the_comparison():
+    class Failing(VectorScaling):
+        def _fit(self, scores, codes, weights):
+            raise ArithmeticError("no fit")
+
+    with pytest.raises(ArithmeticError, match="no fit"):
+        AutoCalibrator(candidates=[Failing(), TemperatureScaling()]).fit(*simulate(300))
+
+
 @pytest.mark.parametrize("options", [{"criterion": "ece"}, {"preserve": "all"}, {"cv": 1}, {"max_fit_seconds": 0}])
 def test_wrong_options(options):
     with pytest.raises(InputError, match="must"):

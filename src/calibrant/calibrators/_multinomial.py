@@ -261,7 +261,7 @@ class Diagonal(Penalized):
         return lambda r: r / diagonal
 
     def _hessian(self) -> Floats:
-        k, index = self.k, np.arange(self.k)
+        k = self.k
 
         def visit(rows: slice) -> tuple[Floats, Floats]:
             root, x = np.sqrt(self.share[rows])[:, None], self.x[rows]
@@ -274,13 +274,9 @@ class Diagonal(Penalized):
             return np.asarray(both.T @ both), np.stack([*sums, np.einsum("ij,ij->j", mass, x)])
 
         products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
-        hessian, (cross, plain, square) = -np.sum(products, axis=0), np.sum(sums, axis=0)
-        hessian[index, index] += square
-        hessian[index, k + index] += cross
-        hessian[k + index, index] += cross
-        hessian[k + index, k + index] += plain
-        hessian[np.diag_indices(2 * k)] += 2 * self.penalty.ravel()
-        return np.asarray(hessian)
+        cross, plain, square = (np.diag(each) for each in np.sum(sums, axis=0))
+        own = np.block([[square, cross], [cross, plain]])
+        return np.asarray(own - np.sum(products, axis=0) + 2 * np.diag(self.penalty.ravel()))
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:

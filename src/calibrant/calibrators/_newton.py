@@ -98,7 +98,7 @@ def nll_sums(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float,
             target[rows] = (1 - smooth) * target[rows] + smooth * total(d) / k
     slopes = cumulants(moments / mass)
     slopes[0] -= target
-    return Sums.of([weights @ (np.log(mass) - beta * target), *(slopes @ weights)])
+    return Sums.of([float(weights @ (np.log(mass) - beta * target)), *(slopes @ weights)])
 
 
 def cumulants(moments: Floats) -> Floats:
@@ -115,8 +115,7 @@ def brier_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: flo
     With c = z − E_q[z]: dq = q·c and d²q = q·(c² − Var_q[z]).
     """
     rows = np.arange(len(z))
-    d = z.astype(np.float64)
-    d -= d.max(axis=1)[:, None]
+    d = z - z.max(axis=1)[:, None]
     q = np.exp(beta * d)
     q /= q.sum(axis=1)[:, None]
     c = d - np.einsum("ij,ij->i", q, d)[:, None]
@@ -172,23 +171,21 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
     one by one.
     """
     compiled = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes) if loss == "nll" else None
-    raw = scores.space == "logit" == scores.view
-    ends = scores.ends if raw else None
+    raw = scores.space == "logit" == scores.view and loss == "nll"
 
     def visit(rows: slice) -> Sums:
         z = scores.matrix[rows] if raw else scores.block(rows)
         given = z, codes[rows], weights[rows]
         if loss != "nll":
             return brier_sums(*given, smooth, beta)
-        peaks = row_max(z) if ends is None else ends[1, rows]
+        peaks = scores.ends[1, rows] if raw and scores.ends is not None else row_max(z)
         if compiled is None:
             return nll_sums(*given, smooth, beta, peaks)
         sums = np.zeros(1 + ORDER)
         compiled(*map(np.ascontiguousarray, (*given, peaks.astype(np.float64))), smooth, beta, sums)
         return Sums.of(sums)
 
-    long = raw and scores.n_classes > FEW_COLUMNS
-    parts = each_block(visit, scores, COMPILED_VALUES if compiled or long else 0)
+    parts = each_block(visit, scores, COMPILED_VALUES if compiled or (raw and scores.n_classes > FEW_COLUMNS) else 0)
     return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
 
 

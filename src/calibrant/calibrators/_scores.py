@@ -123,10 +123,7 @@ class Scores:
 def check_scores(
     X: ArrayLike, *, space: Space, view: View, caller: str, n_classes: int | None = None, largest: float = 1e305
 ) -> Scores:
-    """Check the scores of a calibrator call: shape, finiteness, simplex (or finite logits), K as in fit.
-
-    Logits of a fit (K is not known yet) are hashed in the walk that checks them.
-    """
+    """Check the scores of a calibrator call: shape, finiteness, simplex (or finite logits), K as in fit."""
     with _named_as_calibrator_arguments():
         check_space(space, caller, "X")
         matrix = check_matrix(X, "y_proba", caller)
@@ -142,7 +139,7 @@ def check_scores(
         if space == "logit":
             if matrix.ndim == 1:  # log-odds z are the logits (0, z)
                 matrix = np.stack([np.zeros_like(matrix), matrix], axis=1)
-            ends = np.empty((2, len(matrix))) if n_classes is None and width > 2 else None
+            ends = np.empty((2, len(matrix))) if n_classes is None and width > 2 else None  # a fit hashes its rows too
             hashes = None if ends is None else row_hashes(matrix, space, ends)
             most = min(largest, float(np.finfo(matrix.dtype).max))
             if ends is None or not -most <= ends.min() <= ends.max() <= most:  # nan is neither

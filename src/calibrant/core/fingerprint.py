@@ -54,14 +54,15 @@ def row_hashes(scores: Array, space: str = "proba", ends: Array | None = None) -
     steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     places = _mixed(steps) | np.uint64(1)
     out = np.empty(len(matrix), dtype=np.uint64)
-    kernel, wide = fast.kernel("hash_pass", matrix.size), ends is not None and matrix.shape[1] > FEW_COLUMNS
+    kernel, none = fast.kernel("hash_pass", matrix.size), np.empty((2, 0))
+    room = none if ends is None or matrix.shape[1] <= FEW_COLUMNS else ends
 
     def visit(rows: slice) -> None:
-        if ends is not None and (kernel is None or not wide):
+        if ends is not None and (kernel is None or room is none):
             ends[:, rows] = row_max(matrix[rows], np.minimum), row_max(matrix[rows])
         if kernel is not None:
             near = np.ascontiguousarray(matrix[rows], dtype=None if matrix.dtype == np.float32 else np.float64)
-            kernel(near, GRID, places, out[rows], ends[:, rows] if wide else np.empty((2, 0)))
+            kernel(near, GRID, places, out[rows], room[:, rows])
             return
         near = np.array(matrix[rows], dtype=np.float64, order="C")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -75,8 +76,6 @@ def row_hashes(scores: Array, space: str = "proba", ends: Array | None = None) -
 
 def fingerprint(scores: Array, space: str = "proba", hashes: Array | None = None) -> dict[str, Any]:
     """Return the fingerprint of rows: n, sum of hashes, fraction of rows with a twin, smallest hashes.
-
-    `hashes` of the rows are taken if they are known.
 
     Examples
     --------
