@@ -27,8 +27,9 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     Shared by every method that starts from temperature scaling. `scores` come in a logit or log view.
     """
     total = float(weights.sum())
+    known = scores.ends if scores.view == "logit" else None
     if scores.matrix.size <= _newton.ALONE:  # the logarithms of all passes
-        scores = replace(scores, matrix=scores.values(), space="logit", view="logit", ends=None)
+        scores = replace(scores, matrix=scores.values(), space="logit", view="logit", ends=known)
     width, separable = _newton.spread(scores, codes)
     if width == 0:
         _doubt("all scores of every row are equal, so no temperature is determined; T = 1 is kept.")
