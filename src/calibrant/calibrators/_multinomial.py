@@ -264,14 +264,12 @@ class Diagonal(Penalized):
         k = self.k
 
         def visit(rows: slice) -> tuple[Floats, Floats]:
-            root, x = np.sqrt(self.share[rows])[:, None], self.x[rows]
+            root, x = np.sqrt(self.share[rows]), self.x[rows]
             both = np.empty((len(x), 2 * k))
             chances, moved = both[:, k:], both[:, :k]
-            np.multiply(self.q[rows], root, out=chances)
+            np.multiply(self.q[rows], root[:, None], out=chances)
             np.multiply(chances, x, out=moved)
-            mass = moved * root
-            sums = mass.sum(axis=0), np.einsum("ij,ij->j", chances, np.broadcast_to(root, chances.shape))
-            return np.asarray(both.T @ both), np.stack([*sums, np.einsum("ij,ij->j", mass, x)])
+            return np.asarray(both.T @ both), np.append(root @ both, root @ (moved * x)).reshape(3, k)
 
         products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
         cross, plain, square = (np.diag(each) for each in np.sum(sums, axis=0))
