@@ -18,6 +18,7 @@ from calibrant.calibrators import (
     MatrixScaling,
     OrderPreserving,
     StructuredMatrixScaling,
+    TemperatureScaling,
     VectorScaling,
 )
 from calibrant.core import fast
@@ -270,6 +271,38 @@ def test_rows_have_the_same_hashes(monkeypatch):
     assert [int(each) for each in row_hashes(np.array([[0.2, 0.3, 0.5]]))] == [
         11207514119688356303
     ]  # stored calibrators hold it
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [3, 32, 33, 64, 70])
+def test_a_walk_that_hashes_finds_the_ends_of_rows(monkeypatch, n_classes, dtype):
+    z = np.random.default_rng(n_classes).normal(0, 5, (80, n_classes)).astype(dtype)
+    z[71, 0], z[72, -1], z[73, n_classes // 2] = 1e30, -1e30, -0.0  # beyond the grid, and finite
+    every = np.arange(n_classes)
+    for value in (0.0, np.inf, -np.inf, np.nan):
+        z[every, every] = value
+
+        def walk(scores=z):
+            ends = np.empty((2, len(scores)))
+            return row_hashes(scores, "logit", ends), ends
+
+        (plain, plain_ends), (quick, quick_ends) = both(monkeypatch, walk)
+        np.testing.assert_array_equal(plain, quick)
+        finite = np.isfinite(z).all(axis=1)
+        for ends in (plain_ends, quick_ends):
+            np.testing.assert_array_equal(ends[:, finite], [z[finite].min(axis=1), z[finite].max(axis=1)])
+            assert not np.isfinite(ends[:, ~finite]).all(axis=0).any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n_classes", [2, 5, 70])
+def test_a_fit_refuses_logits_that_are_no_numbers(monkeypatch, n_classes, value):
+    z = np.random.default_rng(0).normal(size=(60, n_classes))
+    y, z[41, 1] = z.argmax(axis=1), value
+    for wish in "01":
+        monkeypatch.setenv("CALIBRANT_FAST", wish)
+        with pytest.raises(InputError, match=r"finite logits.* at row 41"):
+            TemperatureScaling(space="logit").fit(z, y)
 
 
 def test_small_work_never_loads_numba():
