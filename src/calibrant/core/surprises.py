@@ -9,17 +9,28 @@ one surprise decides, and Monte Carlo error is that of the share of surprising s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._typing import Floats
+from calibrant._typing import Floats, Ints
+from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.core.tables import Table
 
-__all__ = ["RareNull", "chance_of_none", "draw_surprises", "likely_outcomes", "mostly_none"]
+if TYPE_CHECKING:
+    from calibrant.core.inputs import Forecast
+
+__all__ = [
+    "RareLabels", "RareNull", "chance_of_none", "draw_rare_labels", "draw_surprises", "likely_outcomes", "mostly_none",
+    "risk_levels"
+]  # fmt: skip
 
 #: From this chance of a sample without a surprise on, draws are made of the others.
 MOSTLY_NONE = 0.5
+#: Below one surprise in so many rows, labels are drawn of the rows that may have one.
+_RARELY = 8
 
 
 def _expected(table: Table) -> tuple[Floats, Floats]:
@@ -108,3 +119,69 @@ class RareNull:
         order = np.argsort(values, kind="stable")
         place = int(np.searchsorted(np.cumsum(mass[order]), q - 1e-12))
         return float(values[order][min(place, len(order) - 1)])
+
+
+# -- whole labels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RareLabels:
+    """Labels drawn `size` times: every row has its likeliest class, but `row` got `label` in its `draw`."""
+
+    forecast: Forecast
+    size: int
+    draw: Ints
+    row: Ints
+    label: Ints
+
+    def __iter__(self) -> Iterator[Ints]:
+        for one in range(self.size):
+            labels, mine = self.forecast.top.copy(), self.draw == one
+            labels[self.row[mine]] = self.label[mine]
+            yield labels
+
+
+def risk_levels(forecast: Forecast) -> list[tuple[float, Ints]] | None:
+    """Return rows by the chance that their label is not the likeliest one, below each power of 2; None: not rare."""
+    parts = map_chunks(lambda rows: forecast.block(rows).sum(axis=1, dtype=np.float64), forecast.chunks())
+    risk = 1.0 - forecast.top_score / np.concatenate(list(parts))
+    level = np.frexp(np.clip(risk, 2.0**-40, 0.75))[1].astype(np.int8)
+    order, rows = np.argsort(level, kind="stable"), np.bincount(-level)
+    if rows @ 0.5 ** np.arange(len(rows)) * _RARELY > forecast.n:
+        return None
+    ends = np.cumsum(rows[::-1])
+    return [(0.5 ** (len(rows) - 1 - i), order[end - rows[len(rows) - 1 - i] : end]) for i, end in enumerate(ends)]
+
+
+def draw_rare_labels(
+    forecast: Forecast, levels: Sequence[tuple[float, Ints]], size: int, rng: np.random.Generator
+) -> RareLabels:
+    """Draw one label per row from its forecast, `size` times, looking only at rows that may be surprising.
+
+    Each row is looked at with the chance that its level allows, independently, and then has its surprise with the rest
+    of its own chance: the law is that of `draw_labels`.
+    """
+    places = [_successes(size * len(rows), bound, rng) for bound, rows in levels]
+    draw = np.concatenate([place // len(rows) for place, (_, rows) in zip(places, levels, strict=True)])
+    row = np.concatenate([rows[place % len(rows)] for place, (_, rows) in zip(places, levels, strict=True)])
+    reach = rng.random(len(row)) * np.repeat([bound for bound, _ in levels], [len(place) for place in places])
+    label = np.empty(len(row), dtype=np.int64)
+    for some in row_chunks(len(row), 8 * forecast.n_classes):
+        part = forecast.take(row[some])
+        p = part.block(slice(0, part.n)).astype(np.float64)
+        reach[some] *= p.sum(axis=1)
+        p[np.arange(part.n), part.top] = 0.0
+        label[some] = (np.cumsum(p, axis=1, out=p) <= reach[some, None]).sum(axis=1)
+    found = np.flatnonzero(label < forecast.n_classes)
+    return RareLabels(forecast, size, draw[found], row[found], label[found])
+
+
+def _successes(trials: int, chance: float, rng: np.random.Generator) -> Ints:
+    """Return which of so many trials succeed, each with the same chance, by the gaps between them."""
+    found, last = [np.empty(0, dtype=np.int64)], -1
+    while last < trials:
+        due = chance * (trials - last)
+        found.append(last + np.cumsum(rng.geometric(chance, int(due + 4.0 * math.sqrt(due)) + 8)))
+        last = int(found[-1][-1])
+    place = np.concatenate(found)
+    return place[: np.searchsorted(place, trials)]
