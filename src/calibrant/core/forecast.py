@@ -225,7 +225,7 @@ class ForecastAnswers(RowEvidence):
         if not self.has_vectors:
             return None
         blocks = ((self.block(rows), rows) for rows in self.chunks())
-        return ClassCounts.of_blocks(blocks, self.codes, self.weights, self.n_classes)
+        return ClassCounts.of_blocks(blocks, self.codes, self.top, self.weights, self.n_classes)
 
     def null_draws(
         self,

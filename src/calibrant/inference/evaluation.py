@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises,
 from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_forecast, check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks
 from calibrant.core.results import Record, Result
 from calibrant.core.text import count
 from calibrant.core.weights import WeightKind, observations
@@ -330,7 +331,6 @@ def evaluate_evidence(
         raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
     generator = check_rng(rng, evidence.caller)
     built = build_metrics(evidence, metrics, n_bins, params, kept)
-    values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}
     clusters = check_groups(groups, evidence, fewest_groups)
     if clusters is None and evidence.task != "regression":
         clusters = evidence.own_clusters()
@@ -339,21 +339,26 @@ def evaluate_evidence(
     if infer:
         wanted = {name: recipe for name, (metric, recipe) in built.items() if not metric.descriptive}
         nulls = null_distribution(decisive(evidence) | wanted, evidence, n_resamples, generator, clusters)
-    results = []
-    for name, (metric, recipe) in built.items():
+    values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}  # some are known by their nulls
+
+    def result(name: str, metric: Metric, recipe: Recipe) -> Result:
         interval = None
         if infer:
             own_p = nulls[name].pvalue(values[name]) if name in nulls else None
             interval = offered_interval(
                 metric, recipe, evidence, level=level, groups=clusters, rng=generator, pvalue=own_p
             )
-        results.append(_result(name, metric, values[name], nulls.get(name), interval))
+        return _result(name, metric, values[name], nulls.get(name), interval)
+
+    how: dict[str, Any] = {"level": level, "clusters": clusters, "test": test, "n_resamples": n_resamples}
+    work: list[Callable[[], Any]] = [
+        lambda: [result(name, *one) for name, one in built.items()],
+        lambda: FACTS[evidence.task](evidence, nulls, rng=apart(generator), **how),  # its draws are its own
+    ]
+    results, facts = map_chunks(lambda part: part(), work, None if evidence.n > CHUNK_SCORES else 1)
     if test is not None and not nulls:
         name, (_, mean, std), p = judged_name(evidence), test.ks, test.members["ks"]
         results = [replace(one, null_mean=mean, null_std=std, pvalue=p) if one.name == name else one for one in results]
-    facts = FACTS[evidence.task](
-        evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=apart(generator)
-    )
     unread = not evidence.counts and clusters is None
     notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []
     known: Any = evidence  # class probabilities and pairs have views

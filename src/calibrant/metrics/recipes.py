@@ -73,7 +73,7 @@ class ScoreSums(NamedTuple):
         if not math.isfinite(wx) or not total:
             return cls(total, wx, math.nan, math.nan, *null)
         gap = x - wx / total
-        squares = w * gap * gap
+        squares = gap * gap if weights is None else w * gap * gap
         return cls(total, wx, float(squares.sum()), float(np.dot(squares, gap)), *null)
 
     @classmethod
@@ -132,8 +132,7 @@ class MeanScore(Recipe):
 
     def fill(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores, without those under calibration."""
-        key = ("sums", self.score, self.pairs_suffice)  # whatever the link
-        return forecast.keep(key, lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
+        return forecast.keep(self._key, lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
 
     def once(self, forecast: Forecast) -> float:
         """Return the mean; where there are many rows, their scores are not kept."""
@@ -144,9 +143,18 @@ class MeanScore(Recipe):
 
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
-        return forecast.keep(
-            ("null sums", self), lambda: ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
-        )
+
+        def count() -> ScoreSums:
+            found = ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
+            forecast.keep(self._key, lambda: ScoreSums(*found[:4]))
+            return found
+
+        return forecast.keep(("null", self._key), count)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        """What tells the sums of this score from others, whatever the link."""
+        return ("sums", self.score, self.pairs_suffice)
 
     def finish(self, state: ScoreSums) -> float:
         """Return the (linked) mean."""
@@ -175,6 +183,8 @@ class MeanScore(Recipe):
 
         def count(rows: slice) -> int:
             p = pair_block(forecast.top_score[rows]) if self.pairs_suffice else forecast.block(rows)
+            if p.min() > 0:
+                return 0
             found = p.min(axis=1) <= 0
             return int((found if forecast.weights is None else found & (forecast.weights[rows] > 0)).sum())
 
@@ -222,7 +232,7 @@ def criteria() -> tuple[str, ...]:
 
 def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> list[Floats]:
     """Return the columns of `calibrant.core.row_scores.program` for checked predictions."""
-    return list(np.concatenate(list(score_parts(scores, forecast, pairs=pairs, null=null))).T)
+    return list(np.concatenate([part.T for part in score_parts(scores, forecast, pairs=pairs, null=null)], axis=1))
 
 
 def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
@@ -235,7 +245,9 @@ def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool
         found = steps.run(p, sources)
         return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
 
-    return map_chunks(visit, row_chunks(forecast.n) if few else forecast.chunks())
+    whole = row_chunks(forecast.n) if few else forecast.chunks()
+    # moments take many steps, whose blocks stay in the cache together
+    return map_chunks(visit, row_chunks(forecast.n, 32 * (2 if pairs else forecast.n_classes)) if null else whole)
 
 
 def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
