@@ -541,16 +541,15 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints | Ra
     index = None if wide or kernel is not None else class_cells(forecast, m, kind)
     each = np.arange(forecast.n)
 
-    def cells_of(labels: Ints, rows: Ints | None = None) -> Ints:
+    def cells_of(labels: Ints, score: Floats | None = None, rows: Ints = each) -> Ints:
         if index is not None:
-            return index[each if rows is None else rows, labels]
-        some = forecast if rows is None else forecast.take(rows)
-        return labels * m + width_index(some.with_codes(labels).true_score, m)
+            return index[rows, labels]
+        return labels * m + width_index(forecast.with_codes(labels).true_score if score is None else score, m)
 
     def moved_hits(labels: RareLabels) -> Floats:
         likely: Ints = forecast.keep(("likely cells", m, kind), lambda: cells_of(forecast.top))
         first, places = labels.draw * (k * m), labels.size * k * m
-        moved = np.bincount(first + cells_of(labels.label, labels.row), minlength=places)
+        moved = np.bincount(first + cells_of(labels.label, labels.score, labels.row), minlength=places)
         moved -= np.bincount(first + likely[labels.row], minlength=places)
         return (moved.reshape(-1, k * m) + np.bincount(likely, minlength=k * m)).reshape(-1, k, m).astype(np.float64)
 

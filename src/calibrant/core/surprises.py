@@ -126,13 +126,14 @@ class RareNull:
 
 @dataclass(frozen=True, slots=True)
 class RareLabels:
-    """Labels drawn `size` times: every row has its likeliest class, but `row` got `label` in its `draw`."""
+    """Labels drawn `size` times: every row has its likeliest class, but in `draw` `row` got `label`, of that `score`."""
 
     forecast: Forecast
     size: int
     draw: Ints
     row: Ints
     label: Ints
+    score: Floats
 
     def __iter__(self) -> Iterator[Ints]:
         for one in range(self.size):
@@ -165,15 +166,16 @@ def draw_rare_labels(
     draw = np.concatenate([place // len(rows) for place, (_, rows) in zip(places, levels, strict=True)])
     row = np.concatenate([rows[place % len(rows)] for place, (_, rows) in zip(places, levels, strict=True)])
     reach = rng.random(len(row)) * np.repeat([bound for bound, _ in levels], [len(place) for place in places])
-    label = np.empty(len(row), dtype=np.int64)
+    label, score = np.empty(len(row), dtype=np.int64), np.empty(len(row))
     for some in row_chunks(len(row), 8 * forecast.n_classes):
         part = forecast.take(row[some])
         p = part.block(slice(0, part.n)).astype(np.float64)
         reach[some] *= p.sum(axis=1)
         p[np.arange(part.n), part.top] = 0.0
         label[some] = (np.cumsum(p, axis=1, out=p) <= reach[some, None]).sum(axis=1)
+        score[some] = part.with_codes(np.minimum(label[some], forecast.n_classes - 1)).true_score
     found = np.flatnonzero(label < forecast.n_classes)
-    return RareLabels(forecast, size, draw[found], row[found], label[found])
+    return RareLabels(forecast, size, draw[found], row[found], label[found], score[found])
 
 
 def _successes(trials: int, chance: float, rng: np.random.Generator) -> Ints:
