@@ -232,18 +232,18 @@ def criteria() -> tuple[str, ...]:
 
 def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> list[Floats]:
     """Return the columns of `calibrant.core.row_scores.program` for checked predictions."""
-    return list(np.concatenate([part.T for part in score_parts(scores, forecast, pairs=pairs, null=null)], axis=1))
+    return list(np.concatenate(list(score_parts(scores, forecast, pairs=pairs, null=null)), axis=1))
 
 
 def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
-    """Yield these columns chunk by chunk."""
+    """Yield these columns chunk by chunk, each a row."""
     steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
     few = pairs or not any(0 in step.inputs for step in steps.steps)  # the row itself is not read
 
     def visit(rows: slice) -> Floats:
         p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows, not few)
         found = steps.run(p, sources)
-        return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
+        return np.ascontiguousarray(np.broadcast_to(found, (len(p), found.shape[-1])).T)
 
     whole = row_chunks(forecast.n) if few else forecast.chunks()
     # moments take many steps, whose blocks stay in the cache together
