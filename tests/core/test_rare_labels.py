@@ -10,7 +10,7 @@ from calibrant.core import resampling
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_forecast
 from calibrant.core.resampling import class_outcomes, draw_labels, replicate_labels
-from calibrant.core.surprises import _successes, draw_rare_labels, risk_levels
+from calibrant.core.surprises import RareLabels, _successes
 
 SIZE = 20_000
 
@@ -29,7 +29,7 @@ def confident(n, k, dtype=np.float64, seed=0):
 @pytest.mark.parametrize(("k", "dtype"), [(2, np.float64), (4, np.float32), (12, np.float64)])
 def test_every_row_and_class_has_its_own_chance(k, dtype):
     forecast = confident(80, k, dtype)
-    labels = np.stack(list(draw_rare_labels(forecast, risk_levels(forecast), SIZE, np.random.default_rng(1))))
+    labels = np.stack(list(RareLabels.law(forecast)(SIZE, np.random.default_rng(1))))
     shares = np.stack([(labels == j).mean(axis=0) for j in range(k)], axis=1)
     p = forecast.proba() / forecast.proba().sum(axis=1, keepdims=True)
     assert (np.abs(shares - p) < 5 * np.sqrt(p * (1 - p) / SIZE) + 8 / SIZE).all()
@@ -39,7 +39,7 @@ def test_every_row_and_class_has_its_own_chance(k, dtype):
 def test_rows_and_draws_are_independent():
     """The number of surprises varies as that of independent rows does, and neighboring draws know nothing of another."""
     forecast = confident(200, 5, seed=3)
-    drawn = draw_rare_labels(forecast, risk_levels(forecast), SIZE, np.random.default_rng(2))
+    drawn = RareLabels.law(forecast)(SIZE, np.random.default_rng(2))
     risk = 1.0 - forecast.top_score
     number = np.bincount(drawn.draw, minlength=SIZE)
     assert number.mean() == pytest.approx(risk.sum(), abs=5 * np.sqrt(risk.sum() / SIZE))
@@ -62,7 +62,7 @@ def test_trials_succeed_alike_to_the_last_one():
 def test_counts_by_class_and_bin_are_those_of_whole_labels(kind, fast, monkeypatch):
     monkeypatch.setenv("CALIBRANT_FAST", fast)
     forecast = confident(4000, 6, np.float32)
-    drawn = draw_rare_labels(forecast, risk_levels(forecast), 7, np.random.default_rng(4))
+    drawn = RareLabels.law(forecast)(7, np.random.default_rng(4))
     outcomes = class_outcomes(forecast, 15, kind)
     np.testing.assert_array_equal(outcomes(drawn), outcomes(np.stack(list(drawn))))
 
@@ -83,14 +83,14 @@ def test_null_distributions_agree(name, monkeypatch):
 
 def test_uncertain_forecasts_draw_every_row():
     p = np.random.default_rng(0).dirichlet([1] * 4, 100)
-    assert risk_levels(check_forecast(np.zeros(100, int), p, caller="test")) is None
+    assert RareLabels.law(check_forecast(np.zeros(100, int), p, caller="test")) is None
 
 
 def test_few_draws_stay_as_they_were(monkeypatch):
     """Below the border the labels are those of `draw_labels`, so that stored answers hold."""
     forecast = confident(300, 4)
     recipe = lookup("cwce").build()
-    monkeypatch.setattr(resampling, "risk_levels", lambda _: pytest.fail("drawn in the other way"))
+    monkeypatch.setattr(RareLabels, "law", lambda _: pytest.fail("drawn in the other way"))
     found = replicate_labels({"cwce": recipe}, forecast, 50, np.random.default_rng(7))["cwce"]
     labels = draw_labels(forecast, 50, np.random.default_rng(7).spawn(1)[0])
     np.testing.assert_array_equal(found.values, recipe.label_values(forecast)(labels))

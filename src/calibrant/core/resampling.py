@@ -22,16 +22,7 @@ from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns
 from calibrant.core.moments import supported
 from calibrant.core.parallel import map_chunks
-from calibrant.core.surprises import (
-    RareLabels,
-    RareNull,
-    chance_of_none,
-    draw_rare_labels,
-    draw_surprises,
-    likely_outcomes,
-    mostly_none,
-    risk_levels,
-)
+from calibrant.core.surprises import RareLabels, RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
 from calibrant.core.tables import Table, width_index
 
 if TYPE_CHECKING:
@@ -502,13 +493,10 @@ def replicate_labels(
     affordable = max(_FEWEST, _LABEL_WORK // (forecast.n * forecast.n_classes), _LABELS // forecast.n)
     n_resamples = min(n_resamples, affordable)
     finishers = {name: recipe.label_values(forecast) for name, recipe in recipes.items()}
-    levels = risk_levels(forecast) if forecast.n * n_resamples > MANY_DRAWS else None
+    draw = RareLabels.law(forecast) if forecast.n * n_resamples > MANY_DRAWS else None
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        if levels is None:
-            labels: Ints | RareLabels = draw_labels(forecast, size, generator)
-        else:
-            labels = draw_rare_labels(forecast, levels, size, generator)
+        labels = draw_labels(forecast, size, generator) if draw is None else draw(size, generator)
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
@@ -546,16 +534,13 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints | Ra
             return index[rows, labels]
         return labels * m + width_index(forecast.with_codes(labels).true_score if score is None else score, m)
 
-    def moved_hits(labels: RareLabels) -> Floats:
-        likely: Ints = forecast.keep(("likely cells", m, kind), lambda: cells_of(forecast.top))
-        first, places = labels.draw * (k * m), labels.size * k * m
-        moved = np.bincount(first + cells_of(labels.label, labels.score, labels.row), minlength=places)
-        moved -= np.bincount(first + likely[labels.row], minlength=places)
-        return (moved.reshape(-1, k * m) + np.bincount(likely, minlength=k * m)).reshape(-1, k, m).astype(np.float64)
-
     def hits(labels: Ints | RareLabels) -> Floats:
-        if isinstance(labels, RareLabels):
-            return moved_hits(labels)
+        if isinstance(labels, RareLabels):  # those of the likeliest classes, and what the others move
+            likely: Ints = forecast.keep(("likely cells", m, kind), lambda: cells_of(forecast.top))
+            first, most = labels.draw * (k * m), labels.size * k * m
+            moved = np.bincount(first + cells_of(labels.label, labels.score, labels.row), minlength=most)
+            moved -= np.bincount(first + likely[labels.row], minlength=most)
+            return np.add(moved.reshape(-1, k, m), np.bincount(likely, minlength=k * m).reshape(k, m), dtype=np.float64)
         size = len(labels)
         if kernel is not None:
             out = np.zeros((size, k * m))

@@ -9,7 +9,7 @@ one surprise decides, and Monte Carlo error is that of the share of surprising s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,7 @@ from calibrant.core.tables import Table
 if TYPE_CHECKING:
     from calibrant.core.inputs import Forecast
 
-__all__ = [
-    "RareLabels", "RareNull", "chance_of_none", "draw_rare_labels", "draw_surprises", "likely_outcomes", "mostly_none",
-    "risk_levels"
-]  # fmt: skip
+__all__ = ["RareLabels", "RareNull", "chance_of_none", "draw_surprises", "likely_outcomes", "mostly_none"]
 
 #: From this chance of a sample without a surprise on, draws are made of the others.
 MOSTLY_NONE = 0.5
@@ -126,7 +123,7 @@ class RareNull:
 
 @dataclass(frozen=True, slots=True)
 class RareLabels:
-    """Labels drawn `size` times: every row has its likeliest class, but in `draw` `row` got `label`, of that `score`."""
+    """Labels drawn `size` times: each row has its likeliest class, but in `draw` `row` got `label`, of that `score`."""
 
     forecast: Forecast
     size: int
@@ -141,47 +138,48 @@ class RareLabels:
             labels[self.row[mine]] = self.label[mine]
             yield labels
 
+    @classmethod
+    def law(cls, forecast: Forecast) -> Callable[[int, np.random.Generator], RareLabels] | None:
+        """Return a function that draws one label per row from its forecast, so many times; None: nothing is rare.
 
-def risk_levels(forecast: Forecast) -> list[tuple[float, Ints]] | None:
-    """Return rows by the chance that their label is not the likeliest one, below each power of 2; None: not rare."""
-    parts = map_chunks(lambda rows: forecast.block(rows).sum(axis=1, dtype=np.float64), forecast.chunks())
-    risk = 1.0 - forecast.top_score / np.concatenate(list(parts))
-    level = np.frexp(np.clip(risk, 2.0**-40, 0.75))[1].astype(np.int8)
-    order, rows = np.argsort(level, kind="stable"), np.bincount(-level)
-    if rows @ 0.5 ** np.arange(len(rows)) * _RARELY > forecast.n:
-        return None
-    ends = np.cumsum(rows[::-1])
-    return [(0.5 ** (len(rows) - 1 - i), order[end - rows[len(rows) - 1 - i] : end]) for i, end in enumerate(ends)]
+        Rows are put together by the power of 2 above their chance of a surprise. Each is looked at with that chance,
+        independently, and then has its surprise with the rest of its own: the law is that of `draw_labels`.
+        """
+        sums = map_chunks(lambda rows: forecast.block(rows).sum(axis=1, dtype=np.float64), forecast.chunks())
+        risk = 1.0 - forecast.top_score / np.concatenate(list(sums))
+        halvings = -np.frexp(np.clip(risk, 2.0**-40, 0.75))[1]
+        order, rows = np.argsort(halvings.astype(np.int8), kind="stable"), np.bincount(halvings)
+        bounds, levels = 0.5 ** np.arange(len(rows)), np.split(order, np.cumsum(rows)[:-1])
+        if rows @ bounds * _RARELY > forecast.n:
+            return None
 
+        def draw(size: int, rng: np.random.Generator) -> RareLabels:
+            places = [_successes(size * len(level), bound, rng) for level, bound in zip(levels, bounds, strict=True)]
+            number = np.repeat(rows, [len(place) for place in places])
+            reach = rng.random(len(number)) * np.repeat(bounds, [len(place) for place in places])
+            row = np.concatenate(
+                [level[place % max(len(level), 1)] for place, level in zip(places, levels, strict=True)]
+            )
+            label, score = np.empty(len(row), dtype=np.int64), np.empty(len(row))
+            for some in row_chunks(len(row), 8 * forecast.n_classes):
+                part = forecast.take(row[some])
+                p = part.block(slice(0, part.n)).astype(np.float64)
+                reach[some] *= p.sum(axis=1)
+                p[np.arange(part.n), part.top] = 0.0
+                label[some] = (np.cumsum(p, axis=1, out=p) <= reach[some, None]).sum(axis=1)
+                score[some] = part.with_codes(np.minimum(label[some], forecast.n_classes - 1)).true_score
+            found = np.flatnonzero(label < forecast.n_classes)
+            return cls(
+                forecast, size, (np.concatenate(places) // number)[found], row[found], label[found], score[found]
+            )
 
-def draw_rare_labels(
-    forecast: Forecast, levels: Sequence[tuple[float, Ints]], size: int, rng: np.random.Generator
-) -> RareLabels:
-    """Draw one label per row from its forecast, `size` times, looking only at rows that may be surprising.
-
-    Each row is looked at with the chance that its level allows, independently, and then has its surprise with the rest
-    of its own chance: the law is that of `draw_labels`.
-    """
-    places = [_successes(size * len(rows), bound, rng) for bound, rows in levels]
-    draw = np.concatenate([place // len(rows) for place, (_, rows) in zip(places, levels, strict=True)])
-    row = np.concatenate([rows[place % len(rows)] for place, (_, rows) in zip(places, levels, strict=True)])
-    reach = rng.random(len(row)) * np.repeat([bound for bound, _ in levels], [len(place) for place in places])
-    label, score = np.empty(len(row), dtype=np.int64), np.empty(len(row))
-    for some in row_chunks(len(row), 8 * forecast.n_classes):
-        part = forecast.take(row[some])
-        p = part.block(slice(0, part.n)).astype(np.float64)
-        reach[some] *= p.sum(axis=1)
-        p[np.arange(part.n), part.top] = 0.0
-        label[some] = (np.cumsum(p, axis=1, out=p) <= reach[some, None]).sum(axis=1)
-        score[some] = part.with_codes(np.minimum(label[some], forecast.n_classes - 1)).true_score
-    found = np.flatnonzero(label < forecast.n_classes)
-    return RareLabels(forecast, size, draw[found], row[found], label[found], score[found])
+        return draw
 
 
 def _successes(trials: int, chance: float, rng: np.random.Generator) -> Ints:
     """Return which of so many trials succeed, each with the same chance, by the gaps between them."""
     found, last = [np.empty(0, dtype=np.int64)], -1
-    while last < trials:
+    while trials and last < trials:
         due = chance * (trials - last)
         found.append(last + np.cumsum(rng.geometric(chance, int(due + 4.0 * math.sqrt(due)) + 8)))
         last = int(found[-1][-1])

@@ -132,7 +132,8 @@ class MeanScore(Recipe):
 
     def fill(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores, without those under calibration."""
-        return forecast.keep(self._key, lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
+        key = ("sums", self.score, self.pairs_suffice)  # whatever the link
+        return forecast.keep(key, lambda: ScoreSums.of(self.rows(forecast), forecast.weights))
 
     def once(self, forecast: Forecast) -> float:
         """Return the mean; where there are many rows, their scores are not kept."""
@@ -143,18 +144,14 @@ class MeanScore(Recipe):
 
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
+        key = ("sums", self.score, self.pairs_suffice)
 
-        def count() -> ScoreSums:
-            found = ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
-            forecast.keep(self._key, lambda: ScoreSums(*found[:4]))
-            return found
+        def sums() -> ScoreSums:
+            return ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
 
-        return forecast.keep(("null", self._key), count)
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        """What tells the sums of this score from others, whatever the link."""
-        return ("sums", self.score, self.pairs_suffice)
+        found: ScoreSums = forecast.keep(("null", *key), sums)
+        forecast.keep(key, lambda: ScoreSums(*found[:4]))  # the value is known with them
+        return found
 
     def finish(self, state: ScoreSums) -> float:
         """Return the (linked) mean."""
