@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -496,7 +496,7 @@ def replicate_labels(
     draw = RareLabels.law(forecast) if forecast.n * n_resamples > MANY_DRAWS else None
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        labels = draw_labels(forecast, size, generator) if draw is None else draw(size, generator)
+        labels: Any = draw_labels(forecast, size, generator) if draw is None else draw(size, generator)
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them

@@ -63,8 +63,8 @@ def cell_sums(pairs: Pairs, index: Ints, m: int, clusters: Ints | None = None) -
         _, freedom = clustered_error(sizes, sizes)
         wider = t_quantile(0.975, freedom) / normal_quantile(0.975) * math.sqrt(count / (count - 1.0))
         by_cluster = (residuals, rows, wider)
-    sums = [sum_by(index, power, m)[kept] for power in powers]
-    return CellSums(w[kept], *sums, float(weight.sum()), by_cluster)
+    d1, d2, d3 = (sum_by(index, power, m)[kept] for power in powers)
+    return CellSums(w[kept], d1, d2, d3, float(weight.sum()), by_cluster)
 
 
 def draw_noise(cells: CellSums, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
