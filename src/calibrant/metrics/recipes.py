@@ -243,8 +243,8 @@ def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool
         return np.ascontiguousarray(np.broadcast_to(found, (len(p), found.shape[-1])).T)
 
     whole = row_chunks(forecast.n) if few else forecast.chunks()
-    # moments take many steps: blocks below 128 kB stay in the cache together, and in the memory of the last ones
-    return map_chunks(visit, row_chunks(forecast.n, 72 * (2 if pairs else forecast.n_classes)) if null else whole)
+    # moments take many steps, whose blocks stay in the cache together
+    return map_chunks(visit, row_chunks(forecast.n, 32 * (2 if pairs else forecast.n_classes)) if null else whole)
 
 
 def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:
