@@ -31,6 +31,11 @@ USES = {
     "a part first": "import numpy.f2py.crackfortran as c, pandas.api.types, scipy.stats._qmc as q; import numpy.f2py as f, scipy.stats as s; assert f.crackfortran is c and s._qmc is q and q.__spec__.origin and s.qmc.Sobol is q.Sobol",
     "numpy.testing": "import numpy as np; np.testing.assert_array_equal([1], [1]); import numpy.f2py.crackfortran",
     "pandas": "import pandas as pd; assert pd.DataFrame({'a': [1]}).a.sum() == 1 and pd.__version__; import pandas.api.types",
+    "what kind of frame": """import narwhals.stable.v1 as nw, pandas, sys; asks = [nw.dependencies.is_pandas_dataframe]
+try: import sklearn.utils._dataframe as newer; asks.append(newer.is_pandas_df_or_series)
+except ImportError: pass
+assert not any(ask([1]) for ask in asks) and 'pandas.core' not in sys.modules; frame = pandas.DataFrame({'a': [1]})
+assert all(ask(frame) for ask in asks) and nw.from_native(frame)['a'].sum() == 1""",
     "all of a module": "import scipy.special as s; names = s.__all__; assert 'softmax' in names and callable(s.softmax)",
     "what is not there": "import scipy.stats; assert not hasattr(scipy.stats, 'nothing') and scipy.stats.norm.name",
     "whole before the rest": "import sklearn.base, scipy.special as s; s.comb; import scipy.optimize, scipy.stats; scipy.stats.norm",

@@ -12,6 +12,7 @@ from calibrant import metrics as _metrics  # noqa: F401  -- declares every metri
 from calibrant.core.declare import declared, lookup
 from calibrant.core.inputs import check_forecast, check_pairs
 from calibrant.errors import InputError
+from calibrant.inference.evaluation import evaluate_evidence
 from calibrant.inference.null import draw_labels, null_distribution
 
 
@@ -148,3 +149,36 @@ def test_result_objects():
 def test_check_pairs_is_the_same_door():
     forecast = check_pairs([1, 0], [0.5, 0.5], caller="test")
     assert forecast.n_classes == 0
+
+
+def test_intervals_and_facts_side_by_side_are_those_of_one_thread(monkeypatch):
+    """Many rows: the two are found at once, each with draws of its own, so nothing depends on who is first."""
+    y, p = model(3000, 4, sharp=1.5, seed=4)
+    forecast = check_forecast(y, p, caller="test")
+    found = []
+    for border in (10**9, 100):
+        monkeypatch.setattr("calibrant.inference.evaluation.CHUNK_SCORES", border)
+        found.append(evaluate_evidence(forecast.with_codes(forecast.codes), n_resamples=200, rng=3).to_dict())
+    assert found[0] == found[1]
+
+
+def test_the_value_of_a_mean_score_is_the_same_with_and_without_its_moments():
+    y, p = model(5000, 7, sharp=1.3, seed=6)
+    for weights in (None, np.random.default_rng(0).integers(0, 3, 5000)):
+        for name in ("brier", "nll", "accuracy", "spherical"):
+            recipe = lookup(name).build()
+            alone, both = (check_forecast(y, p, caller="test", sample_weight=weights) for _ in range(2))
+            both.null_moments(recipe)
+            assert (alone.value(recipe), alone.moments(recipe)) == (both.value(recipe), both.moments(recipe))
+
+
+def test_class_counts_tell_likely_rows_apart():
+    """The rows whose class is likelier than not are found by their top label; an even row is not one of them."""
+    y, p = model(2000, 3, sharp=2.0, seed=7)
+    p[:3] = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.2, 0.2, 0.6]]
+    weights = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
+    counts = check_forecast(y, p, caller="test", sample_weight=weights).class_counts()
+    miss = np.where(p > 0.5, 1.0 - p, 0.0)
+    likely = [weights @ (p > 0.5), weights @ miss, weights @ (miss * (1.0 - miss))]
+    np.testing.assert_allclose(counts.likely, likely, rtol=1e-12)
+    np.testing.assert_allclose(counts.expected, weights @ p, rtol=1e-12)

@@ -17,6 +17,8 @@ from typing import Any
 
 #: What waits, and of scipy.special the part that has nearly all its functions and loads in a tenth of the time.
 _WAITING = {"numpy.f2py": "", "numpy.testing": "", "pandas": "", "scipy.special": "_ufuncs", "scipy.stats": ""}
+#: Modules that ask only whether an object is of a class of such a library: none is while it waits.
+_ASKING = {"narwhals.dependencies", "sklearn.utils._dataframe"}
 
 
 class _Later(ModuleType):
@@ -29,6 +31,8 @@ class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in {"__path__", "__file__", "__cached__"}:  # asked for, and then set, when a module is made
             raise AttributeError(name)
+        if "waits" in vars(self) and sys._getframe(1).f_globals.get("__name__") in _ASKING:
+            return _Later  # no object is of its classes
         with self.once:
             if "waits" in vars(self) and (core := _WAITING[self.__name__]):
                 part = import_module(f"{self.__name__}.{core}")

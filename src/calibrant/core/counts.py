@@ -49,16 +49,17 @@ class ClassCounts:
 
     @classmethod
     def of_blocks(
-        cls, blocks: Iterable[tuple[Array, slice]], codes: Ints, weights: Floats | None, n_classes: int
+        cls, blocks: Iterable[tuple[Array, slice]], codes: Ints, top: Ints, weights: Floats | None, n_classes: int
     ) -> ClassCounts:
-        """Count rows of probabilities, block by block."""
+        """Count rows of probabilities, block by block; `top` is the likeliest class of each row."""
         sums, likely = np.zeros((2, n_classes)), np.zeros((3, n_classes))
         for block, rows in blocks:
             p = block.astype(np.float64)
             weight = np.ones(len(p)) if weights is None else weights[rows]
             sums += weight @ p, weight @ (p * (1.0 - p))
-            row, k = np.nonzero(p > 0.5)  # at most one class of a row
-            miss = 1.0 - p[row, k]
+            most = p[np.arange(len(p)), top[rows]]
+            row = np.flatnonzero(most > 0.5)  # at most one class of a row
+            k, miss = top[rows][row], 1.0 - most[row]
             columns = (np.ones(len(k)), miss, miss * (1.0 - miss))
             likely += np.array([np.bincount(k, weight[row] * each, n_classes) for each in columns])
         return cls(sums[0], sums[1], np.bincount(codes, weights, n_classes).astype(np.float64), likely)

@@ -225,7 +225,8 @@ class ForecastAnswers(RowEvidence):
         if not self.has_vectors:
             return None
         blocks = ((self.block(rows), rows) for rows in self.chunks())
-        return ClassCounts.of_blocks(blocks, self.codes, self.weights, self.n_classes)
+        top = cast("Forecast", self).top
+        return ClassCounts.of_blocks(blocks, self.codes, top, self.weights, self.n_classes)
 
     def null_draws(
         self,

@@ -207,7 +207,8 @@ def mean_moments(x: Floats, weights: Floats | None, clusters: Ints | None) -> Mo
     centered = x - mean
     if clusters is None:
         count = total
-        second, third = float((w * centered**2).sum()) / total, float((w * centered**3).sum()) / total
+        squares = w * centered * centered
+        second, third = float(squares.sum()) / total, float((squares * centered).sum()) / total
         error = math.sqrt(second / max(total - 1.0, 1.0))
     else:
         sums = np.bincount(clusters, w * centered).astype(np.float64)

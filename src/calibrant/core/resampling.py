@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns
 from calibrant.core.moments import supported
 from calibrant.core.parallel import map_chunks
-from calibrant.core.surprises import RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
+from calibrant.core.surprises import RareLabels, RareNull, chance_of_none, draw_surprises, likely_outcomes, mostly_none
 from calibrant.core.tables import Table, width_index
 
 if TYPE_CHECKING:
@@ -493,9 +493,10 @@ def replicate_labels(
     affordable = max(_FEWEST, _LABEL_WORK // (forecast.n * forecast.n_classes), _LABELS // forecast.n)
     n_resamples = min(n_resamples, affordable)
     finishers = {name: recipe.label_values(forecast) for name, recipe in recipes.items()}
+    draw = RareLabels.law(forecast) if forecast.n * n_resamples > MANY_DRAWS else None
 
     def run(size: int, generator: np.random.Generator) -> dict[str, Floats]:
-        labels = draw_labels(forecast, size, generator)
+        labels: Any = draw_labels(forecast, size, generator) if draw is None else draw(size, generator)
         return {name: finisher(labels) for name, finisher in finishers.items()}
 
     # a few replicates at a time even of many rows: the cumulative probabilities are added up once for all of them
@@ -517,7 +518,7 @@ def class_cells(forecast: Forecast, m: int, kind: str) -> Ints:
     return index  # type: ignore[return-value]  # half the memory
 
 
-def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Floats]:
+def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints | RareLabels], Floats]:
     """Return a function from labels to hits by class and bin, shape (size, K, m).
 
     The bin of every score is kept, but of equal widths in a large matrix: there the drawn class alone is looked up.
@@ -528,7 +529,18 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Fl
     index = None if wide or kernel is not None else class_cells(forecast, m, kind)
     each = np.arange(forecast.n)
 
-    def hits(labels: Ints) -> Floats:
+    def cells_of(labels: Ints, score: Floats | None = None, rows: Ints = each) -> Ints:
+        if index is not None:
+            return index[rows, labels]
+        return labels * m + width_index(forecast.with_codes(labels).true_score if score is None else score, m)
+
+    def hits(labels: Ints | RareLabels) -> Floats:
+        if isinstance(labels, RareLabels):  # those of the likeliest classes, and what the others move
+            likely: Ints = forecast.keep(("likely cells", m, kind), lambda: cells_of(forecast.top))
+            first, most = labels.draw * (k * m), labels.size * k * m
+            moved = np.bincount(first + cells_of(labels.label, labels.score, labels.row), minlength=most)
+            moved -= np.bincount(first + likely[labels.row], minlength=most)
+            return np.add(moved.reshape(-1, k, m), np.bincount(likely, minlength=k * m).reshape(k, m), dtype=np.float64)
         size = len(labels)
         if kernel is not None:
             out = np.zeros((size, k * m))
@@ -536,9 +548,9 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints], Fl
                 kernel(np.ascontiguousarray(forecast.block(rows)), labels[:, rows], m, out)
             return out.reshape(size, k, m)
         if index is not None:
-            cells = index[each, labels] + (np.arange(size) * (k * m))[:, None]
+            cells = cells_of(labels) + (np.arange(size) * (k * m))[:, None]
             return np.bincount(cells.ravel(), minlength=size * k * m).astype(np.float64).reshape(size, k, m)
-        found = [row * m + width_index(forecast.with_codes(row).true_score, m) for row in labels]
-        return np.stack([np.bincount(cells, minlength=k * m).astype(np.float64).reshape(k, m) for cells in found])
+        found = [np.bincount(cells_of(row), minlength=k * m).astype(np.float64).reshape(k, m) for row in labels]
+        return np.stack(found)
 
     return hits

@@ -9,17 +9,25 @@ one surprise decides, and Monte Carlo error is that of the share of surprising s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._typing import Floats
+from calibrant._typing import Floats, Ints
+from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.core.tables import Table
 
-__all__ = ["RareNull", "chance_of_none", "draw_surprises", "likely_outcomes", "mostly_none"]
+if TYPE_CHECKING:
+    from calibrant.core.inputs import Forecast
+
+__all__ = ["RareLabels", "RareNull", "chance_of_none", "draw_surprises", "likely_outcomes", "mostly_none"]
 
 #: From this chance of a sample without a surprise on, draws are made of the others.
 MOSTLY_NONE = 0.5
+#: Below one surprise in so many rows, labels are drawn of the rows that may have one.
+_RARELY = 8
 
 
 def _expected(table: Table) -> tuple[Floats, Floats]:
@@ -108,3 +116,72 @@ class RareNull:
         order = np.argsort(values, kind="stable")
         place = int(np.searchsorted(np.cumsum(mass[order]), q - 1e-12))
         return float(values[order][min(place, len(order) - 1)])
+
+
+# -- whole labels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RareLabels:
+    """Labels drawn `size` times: each row has its likeliest class, but in `draw` `row` got `label`, of that `score`."""
+
+    forecast: Forecast
+    size: int
+    draw: Ints
+    row: Ints
+    label: Ints
+    score: Floats
+
+    def __iter__(self) -> Iterator[Ints]:
+        for one in range(self.size):
+            labels, mine = self.forecast.top.copy(), self.draw == one
+            labels[self.row[mine]] = self.label[mine]
+            yield labels
+
+    @classmethod
+    def law(cls, forecast: Forecast) -> Callable[[int, np.random.Generator], RareLabels] | None:
+        """Return a function that draws one label per row from its forecast, so many times; None: nothing is rare.
+
+        Rows are put together by the power of 2 above their chance of a surprise. Each is looked at with that chance,
+        independently, and then has its surprise with the rest of its own: the law is that of `draw_labels`.
+        """
+        sums = map_chunks(lambda rows: forecast.block(rows).sum(axis=1, dtype=np.float64), forecast.chunks())
+        risk = 1.0 - forecast.top_score / np.concatenate(list(sums))
+        halvings = -np.frexp(np.clip(risk, 2.0**-40, 0.75))[1]
+        order, rows = np.argsort(halvings.astype(np.int8), kind="stable"), np.bincount(halvings)
+        bounds, levels = 0.5 ** np.arange(len(rows)), np.split(order, np.cumsum(rows)[:-1])
+        if rows @ bounds * _RARELY > forecast.n:
+            return None
+
+        def draw(size: int, rng: np.random.Generator) -> RareLabels:
+            places = [_successes(size * len(level), bound, rng) for level, bound in zip(levels, bounds, strict=True)]
+            number = np.repeat(rows, [len(place) for place in places])
+            reach = rng.random(len(number)) * np.repeat(bounds, [len(place) for place in places])
+            row = np.concatenate(
+                [level[place % max(len(level), 1)] for place, level in zip(places, levels, strict=True)]
+            )
+            label, score = np.empty(len(row), dtype=np.int64), np.empty(len(row))
+            for some in row_chunks(len(row), 8 * forecast.n_classes):
+                part = forecast.take(row[some])
+                p = part.block(slice(0, part.n)).astype(np.float64)
+                reach[some] *= p.sum(axis=1)
+                p[np.arange(part.n), part.top] = 0.0
+                label[some] = (np.cumsum(p, axis=1, out=p) <= reach[some, None]).sum(axis=1)
+                score[some] = part.with_codes(np.minimum(label[some], forecast.n_classes - 1)).true_score
+            found = np.flatnonzero(label < forecast.n_classes)
+            return cls(
+                forecast, size, (np.concatenate(places) // number)[found], row[found], label[found], score[found]
+            )
+
+        return draw
+
+
+def _successes(trials: int, chance: float, rng: np.random.Generator) -> Ints:
+    """Return which of so many trials succeed, each with the same chance, by the gaps between them."""
+    found, last = [np.empty(0, dtype=np.int64)], -1
+    while trials and last < trials:
+        due = chance * (trials - last)
+        found.append(last + np.cumsum(rng.geometric(chance, int(due + 4.0 * math.sqrt(due)) + 8)))
+        last = int(found[-1][-1])
+    place = np.concatenate(found)
+    return place[: np.searchsorted(place, trials)]

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
+from calibrant._deprecated import lazy_attribute
+from calibrant._typing import RNG, ArrayLike, Floats, Ints
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
-from calibrant.core.inputs import check_flag, check_forecast, check_groups, check_words
+from calibrant.core.inputs import check_flag, check_groups, check_words
 from calibrant.core.moments import FEW_EVENTS, mean_ends, mean_moments
 from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Difference, Interval
-from calibrant.errors import input_error
 from calibrant.evidence import Evidence, Task
 from calibrant.inference import wording
 from calibrant.inference.changes import accuracy_change, error_change, inverted, row_correlation, score_ends
@@ -26,7 +26,7 @@ from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
 
-__all__ = ["Comparison", "compare", "compare_evidence", "compare_forecasts", "compared_metrics"]
+__all__ = ["Comparison", "compare_evidence", "compare_forecasts", "compared_metrics"]
 
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
@@ -98,56 +98,8 @@ class Comparison(MetricTable):
         return wording.comparison_html(self)
 
 
-def compare(
-    y_true: ArrayLike,
-    before: ArrayLike,
-    after: ArrayLike,
-    *,
-    metrics: Iterable[str] | None = None,
-    injective: bool = False,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space | tuple[Space, Space] = "proba",
-    normalize: bool = False,
-    level: float = 0.95,
-    groups: ArrayLike | None = None,
-    n_bins: int = 15,
-    measures: Iterable[str] | None = None,
-) -> Comparison:
-    """Compare two forecasts of the same rows: before and after a recalibration, or model against model.
-
-    Arguments are those of `calibrant.compare`, which takes arrays and files. If the map from `before` to `after` is
-    one-to-one (``injective=True``, as calibrators declare), the drop of a proper score equals the drop of its
-    calibration error (Gruber & Buettner 2022, prop. 4.5); otherwise it is a lower bound of it (Zhang et al. 2020,
-    eq. 7–8).
-
-    Returns
-    -------
-    Comparison
-        ``comparison["brier"].change`` = before − after: positive means improved.
-
-    Examples
-    --------
-    >>> comparison = compare([1, 0, 1, 0], [0.9, 0.6, 0.4, 0.3], [0.8, 0.4, 0.6, 0.2])
-    >>> round(comparison["brier"].change, 3)
-    0.21
-    """
-    spaces = (space, space) if not isinstance(space, tuple) or len(space) != 2 else space
-    checked: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "normalize": normalize}
-    first = check_forecast(y_true, before, caller="compare", space=spaces[0], **checked)
-    second = check_forecast(y_true, after, caller="compare", space=spaces[1], **checked)
-    if first.n_classes != second.n_classes:
-        raise input_error(
-            "after",
-            "compare",
-            f"have the {first.n_classes} classes of before",
-            f"{second.n_classes}",
-            "compare forecasts of the same problem",
-        )
-    chosen = measures if metrics is None else metrics
-    return compare_evidence(
-        first, second, metrics=chosen, injective=injective, level=level, groups=groups, n_bins=n_bins
-    )
+def __getattr__(name: str) -> Any:
+    return lazy_attribute(__name__, name, {"compare": "workflows.compare"})  # the verb, under its old address
 
 
 def compare_evidence(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from calibrant._typing import RNG, ArrayLike, Space
+from calibrant._deprecated import lazy_attribute
+from calibrant._typing import RNG, ArrayLike
 from calibrant.core.arguments import check_options
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
-from calibrant.core.inputs import check_forecast, check_groups, check_words
+from calibrant.core.inputs import check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks
 from calibrant.core.results import Record, Result
 from calibrant.core.text import count
-from calibrant.core.weights import WeightKind, observations
+from calibrant.core.weights import observations
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT
 from calibrant.evidence import Evidence, NullDistribution, Task
@@ -28,7 +30,7 @@ from calibrant.inference.null import null_distribution
 from calibrant.inference.verdict import TOLERANCE, Verdict, judge
 from calibrant.views import ClassK, Classwise, TopLabel, View
 
-__all__ = ["Evaluation", "evaluate", "evaluate_evidence", "evaluate_forecast"]
+__all__ = ["Evaluation", "evaluate_evidence", "evaluate_forecast"]
 
 SCHEMA = 1
 #: Why a score that can be infinite has no interval.
@@ -224,59 +226,8 @@ def needed(
     return [kept[i] for i in sorted({found[0] for found in sources})], scores
 
 
-def evaluate(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    metrics: Iterable[str] | str | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    space: Space = "proba",
-    normalize: bool = False,
-    pairs: bool = False,
-    n_bins: int = 15,
-    level: float = 0.95,
-    n_resamples: int = 1000,
-    groups: ArrayLike | None = None,
-    tolerance: float = TOLERANCE,
-    rng: RNG = None,
-    weight_kind: WeightKind | None = None,
-    measures: Iterable[str] | str | None = None,
-) -> Evaluation:
-    """Measure calibration, say how sure that is, and put it into words.
-
-    Arguments are those of `calibrant.evaluate`, which takes arrays and files; `measures` is the name of `metrics` in
-    version 0.1.
-
-    Returns
-    -------
-    Evaluation
-        ``.results``, ``["ece"]``, ``.verdict``, ``.to_dict()``, ``.to_frame()``; ``str()`` is the terminal text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(0.5, 1.0, 2000)
-    >>> y = rng.random(2000) < p - 0.1
-    >>> evaluation = evaluate(y, p, rng=0)
-    >>> round(evaluation["ece"].value, 2), evaluation["ece"].pvalue < 0.01
-    (0.09, True)
-    >>> evaluation.verdict.status, evaluation.verdict.direction
-    ('miscalibrated', 'over')
-    """
-    named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
-    forecast = check_forecast(y_true, y_proba, caller="evaluate", normalize=normalize, pairs=pairs, **named)
-    return evaluate_evidence(
-        forecast.read_weights(weight_kind),
-        metrics=measures if metrics is None else metrics,
-        n_bins=n_bins,
-        level=level,
-        n_resamples=n_resamples,
-        groups=groups,
-        tolerance=tolerance,
-        rng=rng,
-    )
+def __getattr__(name: str) -> Any:
+    return lazy_attribute(__name__, name, {"evaluate": "workflows.evaluate"})  # the verb, under its old address
 
 
 def evaluate_evidence(
@@ -330,7 +281,6 @@ def evaluate_evidence(
         raise input_error(evidence.caller, "evaluate", "hold at least one row", "none", "update it first")
     generator = check_rng(rng, evidence.caller)
     built = build_metrics(evidence, metrics, n_bins, params, kept)
-    values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}
     clusters = check_groups(groups, evidence, fewest_groups)
     if clusters is None and evidence.task != "regression":
         clusters = evidence.own_clusters()
@@ -339,21 +289,26 @@ def evaluate_evidence(
     if infer:
         wanted = {name: recipe for name, (metric, recipe) in built.items() if not metric.descriptive}
         nulls = null_distribution(decisive(evidence) | wanted, evidence, n_resamples, generator, clusters)
-    results = []
-    for name, (metric, recipe) in built.items():
+    values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}  # some are known by their nulls
+
+    def result(name: str, metric: Metric, recipe: Recipe) -> Result:
         interval = None
         if infer:
             own_p = nulls[name].pvalue(values[name]) if name in nulls else None
             interval = offered_interval(
                 metric, recipe, evidence, level=level, groups=clusters, rng=generator, pvalue=own_p
             )
-        results.append(_result(name, metric, values[name], nulls.get(name), interval))
+        return _result(name, metric, values[name], nulls.get(name), interval)
+
+    how: dict[str, Any] = {"level": level, "clusters": clusters, "test": test, "n_resamples": n_resamples}
+    work: list[Callable[[], Any]] = [
+        lambda: [result(name, *one) for name, one in built.items()],
+        lambda: FACTS[evidence.task](evidence, nulls, rng=apart(generator), **how),  # its draws are its own
+    ]
+    results, facts = map_chunks(lambda part: part(), work, None if evidence.n > CHUNK_SCORES else 1)
     if test is not None and not nulls:
         name, (_, mean, std), p = judged_name(evidence), test.ks, test.members["ks"]
         results = [replace(one, null_mean=mean, null_std=std, pvalue=p) if one.name == name else one for one in results]
-    facts = FACTS[evidence.task](
-        evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=apart(generator)
-    )
     unread = not evidence.counts and clusters is None
     notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []
     known: Any = evidence  # class probabilities and pairs have views

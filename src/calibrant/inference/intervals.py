@@ -293,9 +293,10 @@ def _missed_events(
     """
     total = float(weight.sum())
     hit, score = pairs.outcome.astype(bool), pairs.score.astype(np.float64)
-    kinds = [(hit, score), (~hit, 1.0 - score), (hit != (score > 0.5), np.minimum(score, 1.0 - score))]
-    rare, due = min(kinds, key=lambda kind: float(weight @ kind[0]))
-    events, size = float(weight @ rare), 1.0
+    kinds = [hit, ~hit, hit != (score > 0.5)]
+    counts = [float(np.count_nonzero(kind) if pairs.weight is None else weight @ kind) for kind in kinds]
+    which = int(np.argmin(counts))
+    rare, events, size = kinds[which], counts[which], 1.0
     if clusters is not None:
         struck = len(np.unique(clusters[rare & (weight > 0)]))
         size = events / struck if struck else total / (float(clusters.max()) + 1.0)
@@ -305,6 +306,7 @@ def _missed_events(
     missed = (garwood(events, level)[1] - events) * size / total
     if not square:
         return missed
+    due = (score, 1.0 - score, np.minimum(score, 1.0 - score))[which]
     expected = weight * (due + rare)
     rows = np.bincount(index, weight, m)
     share = np.bincount(index, expected, m) / max(float(expected.sum()), 1e-300)

@@ -48,6 +48,9 @@ def cell_sums(pairs: Pairs, index: Ints, m: int, clusters: Ints | None = None) -
     """Collect residuals by cell, and by cluster where there are clusters."""
     weight = np.ones(len(index)) if pairs.weight is None else pairs.weight
     d: Floats = pairs.outcome - pairs.score.astype(np.float64)
+    first = weight * d
+    second = first * d
+    powers = (first, second, second * d)
     w = sum_by(index, weight, m)
     kept = w > 0
     by_cluster = None
@@ -55,19 +58,13 @@ def cell_sums(pairs: Pairs, index: Ints, m: int, clusters: Ints | None = None) -
         count = int(clusters.max()) + 1
         joint = clusters * m + index
         rows = np.bincount(joint, weight, count * m).reshape(count, m)[:, kept].astype(np.float64)
-        residuals = np.bincount(joint, weight * d, count * m).reshape(count, m)[:, kept].astype(np.float64)
+        residuals = np.bincount(joint, powers[0], count * m).reshape(count, m)[:, kept].astype(np.float64)
         sizes = rows.sum(axis=1)
         _, freedom = clustered_error(sizes, sizes)
         wider = t_quantile(0.975, freedom) / normal_quantile(0.975) * math.sqrt(count / (count - 1.0))
         by_cluster = (residuals, rows, wider)
-    return CellSums(
-        w[kept],
-        sum_by(index, weight * d, m)[kept],
-        sum_by(index, weight * d * d, m)[kept],
-        sum_by(index, weight * d**3, m)[kept],
-        float(weight.sum()),
-        by_cluster,
-    )
+    d1, d2, d3 = (sum_by(index, power, m)[kept] for power in powers)
+    return CellSums(w[kept], d1, d2, d3, float(weight.sum()), by_cluster)
 
 
 def draw_noise(cells: CellSums, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

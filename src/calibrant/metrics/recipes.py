@@ -73,7 +73,7 @@ class ScoreSums(NamedTuple):
         if not math.isfinite(wx) or not total:
             return cls(total, wx, math.nan, math.nan, *null)
         gap = x - wx / total
-        squares = w * gap * gap
+        squares = gap * gap if weights is None else w * gap * gap
         return cls(total, wx, float(squares.sum()), float(np.dot(squares, gap)), *null)
 
     @classmethod
@@ -144,9 +144,14 @@ class MeanScore(Recipe):
 
     def fill_null(self, forecast: Forecast) -> ScoreSums:
         """Return the sums of the row scores and of their moments under calibration."""
-        return forecast.keep(
-            ("null sums", self), lambda: ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
-        )
+        key = ("sums", self.score, self.pairs_suffice)
+
+        def sums() -> ScoreSums:
+            return ScoreSums.of_columns(self._columns(forecast, null=True), forecast.weights)
+
+        found: ScoreSums = forecast.keep(("null", *key), sums)
+        forecast.keep(key, lambda: ScoreSums(*found[:4]))  # the value is known with them
+        return found
 
     def finish(self, state: ScoreSums) -> float:
         """Return the (linked) mean."""
@@ -175,6 +180,8 @@ class MeanScore(Recipe):
 
         def count(rows: slice) -> int:
             p = pair_block(forecast.top_score[rows]) if self.pairs_suffice else forecast.block(rows)
+            if p.min() > 0:
+                return 0
             found = p.min(axis=1) <= 0
             return int((found if forecast.weights is None else found & (forecast.weights[rows] > 0)).sum())
 
@@ -222,20 +229,22 @@ def criteria() -> tuple[str, ...]:
 
 def score_columns(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> list[Floats]:
     """Return the columns of `calibrant.core.row_scores.program` for checked predictions."""
-    return list(np.concatenate(list(score_parts(scores, forecast, pairs=pairs, null=null))).T)
+    return list(np.concatenate(list(score_parts(scores, forecast, pairs=pairs, null=null)), axis=1))
 
 
 def score_parts(scores: tuple[RowScore, ...], forecast: Forecast, *, pairs: bool, null: bool) -> Iterator[Floats]:
-    """Yield these columns chunk by chunk."""
+    """Yield these columns chunk by chunk, each a row."""
     steps = program(scores, 2 if pairs else forecast.n_classes, null=null)
     few = pairs or not any(0 in step.inputs for step in steps.steps)  # the row itself is not read
 
     def visit(rows: slice) -> Floats:
         p, sources = _pair_sources(forecast, rows) if pairs else _vector_sources(forecast, rows, not few)
         found = steps.run(p, sources)
-        return np.asarray(np.broadcast_to(found, (len(p), found.shape[-1])))
+        return np.ascontiguousarray(np.broadcast_to(found, (len(p), found.shape[-1])).T)
 
-    return map_chunks(visit, row_chunks(forecast.n) if few else forecast.chunks())
+    whole = row_chunks(forecast.n) if few else forecast.chunks()
+    # moments take many steps, whose blocks stay in the cache together
+    return map_chunks(visit, row_chunks(forecast.n, 32 * (2 if pairs else forecast.n_classes)) if null else whole)
 
 
 def _pair_sources(forecast: Forecast, rows: slice) -> tuple[Floats, Mapping[str, Callable[[], Any]]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats
+from calibrant.core.parallel import row_chunks
 from calibrant.core.tables import Pairs, sum_by, width_index
 
 GRID = 240
@@ -53,19 +54,11 @@ class ViewCells:
 
 def pair_cells(pairs: Pairs, name: str, label: str) -> ViewCells:
     """Collect pairs into the 240 cells."""
-    index = width_index(pairs.score, GRID)
-    s = pairs.score.astype(np.float64)
-    expected = s if pairs.expected is None else pairs.expected
-    weight = np.ones(len(s)) if pairs.weight is None else pairs.weight
-
-    def total(values: Floats) -> Floats:
-        return sum_by(index, values, GRID)
-
-    return ViewCells(
-        name,
-        label,
-        total(weight),
-        total(weight * s),
-        total(weight * pairs.outcome),
-        total(weight * expected * (1 - expected)),
-    )
+    sums = np.zeros((4, GRID))
+    for rows in row_chunks(len(pairs.score)):
+        index, s = width_index(pairs.score[rows], GRID), pairs.score[rows].astype(np.float64)
+        expected = s if pairs.expected is None else pairs.expected[rows]
+        weight = np.ones(len(s)) if pairs.weight is None else pairs.weight[rows]
+        columns = (weight, weight * s, weight * pairs.outcome[rows], weight * expected * (1 - expected))
+        sums += [sum_by(index, column, GRID) for column in columns]
+    return ViewCells(name, label, *sums)
