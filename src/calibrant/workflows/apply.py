@@ -30,13 +30,12 @@ from calibrant.summary.files import summary_files
 from calibrant.workflows.in_sample import InSample, known_rows, write_mark
 from calibrant.workflows.rejection import check_rejected_share
 from calibrant.workflows.second import calibrated_rows, maps_pairs
-from calibrant.workflows.sources import Reading, left_out, names_of, on_files
+from calibrant.workflows.sources import IN_MEMORY, Reading, left_out, names_of, on_files
 
 __all__ = ["Applied", "apply"]
 
-#: Formats whose text may be written in many ways, and the size up to which it is read whole.
+#: Formats whose text may be written in many ways.
 TEXTS = ("csv", "tsv", "json", "jsonl")
-IN_MEMORY = 1 << 28
 #: What a way of applying returns: a note, and whether the rows were those of the fit.
 Done: TypeAlias = tuple[str | None, InSample | None]
 

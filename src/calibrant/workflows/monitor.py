@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,23 +11,20 @@ from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.arguments import check_options
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.inputs import to_array
-from calibrant.errors import InputError, input_error
-from calibrant.io.paths import file_format, is_many, is_path
-from calibrant.io.readers import read_table
+from calibrant.errors import input_error
+from calibrant.io.paths import is_many, is_path
 from calibrant.monitoring.days import MonitorReport, add_day, store_view
 from calibrant.monitoring.family import FamilyReport, Night, add_models, family_columns
 from calibrant.monitoring.store import date_of
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
-from calibrant.workflows.summarize import of_rows
+from calibrant.workflows.summarize import is_small_text, of_rows, of_text
 
 __all__ = ["monitor"]
 
 #: Suffixes of tables that are summarized in place, whatever their size.
 _SCANNED = (".calsum", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
-#: Size up to which a text file is read whole.
-IN_MEMORY = 1 << 28
 
 
 def monitor(
@@ -192,6 +188,8 @@ def _sliced(data: Any, how: Reading, by: tuple[str, ...]) -> dict[tuple[Any, ...
     stored = load_summaries(data)
     if stored is not None:
         return stored.regrouped(by).sorted_parts()
+    if is_small_text(data, how, by):
+        return of_text(data, how, by).sorted_parts()
     if not is_path(data) or is_many(data) or Path(data).suffix.lower() in _SCANNED:
         found: dict[tuple[Any, ...], Summary] = summarize_data(data, how, by=list(by)).sorted_parts()
         return found
@@ -235,22 +233,8 @@ def _short(key: str) -> str:
 def _summary(data: Any, y_proba: Any, how: Reading) -> Summary:
     scanned = is_path(data) and Path(data).suffix.lower() in _SCANNED[1:] and how.input_format is None
     if y_proba is None and scanned and not is_many(data):
-        if how.engine is None and file_format(data) in ("csv", "tsv") and Path(data).stat().st_size <= IN_MEMORY:
-            return _text_summary(data, how)
+        if is_small_text(data, how):
+            return of_text(data, how).whole
         found: Summary = summarize_data(data, how).whole
         return found
     return of_rows(open_data(data, y_proba, how).evidence, caller="monitor")
-
-
-def _text_summary(path: str | Path, how: Reading) -> Summary:
-    """Return the summary of one text file, read as every other command reads it; bad rows are counted, not refused."""
-    if how.strict:
-        how = dataclasses.replace(how, strict=False, max_rejected=None)
-        return of_rows(open_data(path, None, how).evidence, caller="monitor")
-    try:
-        return of_rows(open_data(path, None, dataclasses.replace(how, max_rejected=None)).evidence, caller="monitor")
-    except InputError as error:
-        if not error.rows:
-            raise
-    found: Summary = summarize_data(read_table(path), how).whole
-    return found

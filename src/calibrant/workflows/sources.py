@@ -45,6 +45,8 @@ FILE = "_file"
 SAME_COLUMNS = "check that every file is complete, has the same columns, and leaves cells without a number empty"
 #: Bytes from which a table is worked through in cells unless an option needs its rows.
 LARGE = 1 << 30
+#: Bytes up to which a text file is read whole where a table would be scanned.
+IN_MEMORY = 1 << 28
 _STREAMED = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
 _log = logging.getLogger("calibrant.read")
 #: What only files and frames need.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from calibrant._typing import ArrayLike, Space
 from calibrant.core.results import Record
 from calibrant.core.text import count
-from calibrant.errors import input_error
-from calibrant.io.paths import is_path
+from calibrant.errors import InputError, input_error
+from calibrant.io.paths import file_format, is_many, is_path
+from calibrant.io.readers import read_table
 from calibrant.summary.files import SUFFIX, add_files, load_summaries, summary_files
 from calibrant.summary.slices import Slices
 from calibrant.summary.summary import Summary
-from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
+from calibrant.workflows.sources import FILE, IN_MEMORY, Reading, names_of, open_data, summarize_data
 
 __all__ = ["Summarized", "merge", "of_rows", "summarize"]
 
@@ -110,14 +111,38 @@ def summarize(
         held = opened.cells or opened.evidence
         found = held if isinstance(held, Slices) else Slices(of_rows(held, n_bins))
     elif is_path(data) and (Path(data).suffix in (".npz", ".npy") or input_format is not None or str(data) == "-"):
-        opened = open_data(data, None, how, by=names or None)
-        parts = {key: of_rows(rows, n_bins, coarse=True) for key, rows in opened.parts.items()}
-        found = Slices(of_rows(opened.evidence, n_bins), opened.by, parts)
+        found = _in_memory(data, how, names, tuple(n_bins))
+    elif is_small_text(data, how, names):
+        found = of_text(data, how, names, tuple(n_bins))
     else:
         found = summarize_data(data, how, by=names, n_bins=tuple(n_bins))
     if output is not None:
         found.save(output)
     return Summarized(found, None if output is None else str(output))
+
+
+def _in_memory(data: Any, how: Reading, by: Sequence[str], n_bins: Iterable[int]) -> Slices:
+    opened = open_data(data, None, how, by=by or None)
+    parts = {key: of_rows(rows, n_bins, coarse=True, caller=how.caller) for key, rows in opened.parts.items()}
+    return Slices(of_rows(opened.evidence, n_bins, caller=how.caller), opened.by, parts)
+
+
+def is_small_text(data: Any, how: Reading, by: Sequence[str] = ()) -> bool:
+    """Whether data are one text file that memory holds and no engine was named for."""
+    if not is_path(data) or is_many(data) or how.input_format is not None or how.engine is not None or FILE in by:
+        return False
+    return file_format(data) in ("csv", "tsv") and Path(data).is_file() and Path(data).stat().st_size <= IN_MEMORY
+
+
+def of_text(path: str | Path, how: Reading, by: Sequence[str] = (), n_bins: Iterable[int] = ()) -> Slices:
+    """Return one text file as cells, read as every other command reads it; bad rows are counted, not refused."""
+    try:
+        return _in_memory(path, replace(how, strict=False, max_rejected=None), by, n_bins)
+    except InputError as error:
+        if how.strict or not error.rows:
+            raise
+    found: Slices = summarize_data(read_table(path), how, by=list(by), n_bins=tuple(n_bins))
+    return found
 
 
 def of_rows(evidence: Any, n_bins: Iterable[int] = (), *, coarse: bool = False, caller: str = "summarize") -> Summary:
