@@ -5,7 +5,6 @@ Numbers have rules of their own (`calibrant.core.options`). No NumPy here: the h
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -34,12 +33,6 @@ _PARTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-@functools.cache
-def _rules(annotation: str) -> list[Any]:
-    parts = ["Callable", "None"] if annotation.startswith("Callable[") else annotation.split(" | ")
-    return [_PARTS.get(part) for part in parts]
-
-
 def check_arguments(annotations: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
     """Refuse values whose types are not those of the annotations, as far as `_PARTS` knows them.
 
@@ -53,7 +46,8 @@ def check_arguments(annotations: Mapping[str, Any], values: Mapping[str, Any], c
     """
     for name, value in values.items():
         annotation = str(annotations.get(name, "Any"))
-        rules = _rules(annotation)
+        parts = ["Callable", "None"] if annotation.startswith("Callable[") else annotation.split(" | ")
+        rules = [_PARTS.get(part) for part in parts]
         if not all(rules) or any(test(value) for _, test in filter(None, rules)):
             continue
         words = dict.fromkeys(word for word, _ in filter(None, rules) if word)

@@ -71,23 +71,14 @@ def merge(tables: Sequence[Table], grid: int) -> Table:
 
 def bounds(table: Table) -> tuple[Floats, Floats]:
     """Return the lowest and highest score a cell can hold."""
-    keys, low, high = _bounds(table.grid)
-    place = np.searchsorted(keys, table.key)
-    return low[place], high[place]
-
-
-@functools.lru_cache(maxsize=4)
-def _bounds(grid: int) -> tuple[Ints, Floats, Floats]:
-    """Return the keys of all cells of a grid and their bounds."""
-    keys = dense_keys(np.arange(grid + 2 * (PARTS - 1)), grid)
-    cell, part = keys // PARTS, keys % PARTS
-    low = cell / grid + SLACK * (cell > 0)
-    high = np.minimum((cell + 1) / grid + SLACK, 1.0)
-    first, last = cell == 0, cell == grid - 1
+    cell, part = table.key // PARTS, table.key % PARTS
+    low = cell / table.grid + SLACK * (cell > 0)
+    high = np.minimum((cell + 1) / table.grid + SLACK, 1.0)
+    first, last = cell == 0, cell == table.grid - 1
     low[first], high[first] = _octave(part[first], high[first])
     near, far = _octave(PARTS - 1 - part[last], 1.0 - low[last])
     low[last], high[last] = 1.0 - far, 1.0 - near
-    return keys, low, high
+    return low, high
 
 
 def _octave(depth: Ints, limit: Floats) -> tuple[Floats, Floats]:

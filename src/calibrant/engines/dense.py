@@ -181,7 +181,7 @@ class SliceCells:
 
 def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
     """Return the place of each row among known ones, −1 where it is new; None where values are not near integers."""
-    place, held, size = np.zeros(frame.height, dtype=np.int32), np.zeros(known.height, dtype=np.int32), 1
+    place, held, size = np.zeros(frame.height, dtype=np.int64), np.zeros(known.height, dtype=np.int64), 1
     for parts in zip(frame, known, strict=True):
         new, old = parts
         if new.dtype in (pl.String, pl.Categorical, pl.Enum):
@@ -190,10 +190,8 @@ def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
             new, old = new.cast(words), old.cast(words)
         elif new.dtype not in _WHOLE:
             return None
-        kinds: tuple[Any, ...] = (pl.Series.to_physical,)
-        if new.null_count() + old.null_count():
-            kinds = (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null)
-        for kind in kinds:
+        missing = bool(new.null_count() + old.null_count())
+        for kind in (lambda x: x.to_physical().cast(pl.Int64).fill_null(0), pl.Series.is_null)[: 1 + missing]:
             a, b = (kind(part).to_numpy() for part in (new, old))
             ends = [int(end) for part in (a, b) if len(part) for end in (part.min(), part.max())]
             low, span = min(ends, default=0), max(ends, default=0) - min(ends, default=0) + 1
@@ -202,9 +200,8 @@ def _looked_up(frame: pl.DataFrame, known: pl.DataFrame) -> Ints | None:
                 return None
             if span > 1:
                 place *= span
-                held *= span
-                for total, part in ((place, a), (held, b)):  # differences of any whole numbers are below a million
-                    total += np.subtract(part, low, dtype=np.int64).astype(np.int32)
+                place += np.subtract(a, low, dtype=np.int64)
+                held = held * span + np.subtract(b, low, dtype=np.int64)
     numbers = np.full(size, -1, dtype=np.int64)
     numbers[held] = np.arange(len(held))
     return np.asarray(numbers[place])

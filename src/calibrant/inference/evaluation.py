@@ -351,9 +351,8 @@ def evaluate_evidence(
     if test is not None and not nulls:
         name, (_, mean, std), p = judged_name(evidence), test.ks, test.members["ks"]
         results = [replace(one, null_mean=mean, null_std=std, pvalue=p) if one.name == name else one for one in results]
-    own = apart(generator) if test is None or clusters is not None else None  # nothing is drawn
     facts = FACTS[evidence.task](
-        evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=own
+        evidence, nulls, level=level, clusters=clusters, test=test, n_resamples=n_resamples, rng=apart(generator)
     )
     unread = not evidence.counts and clusters is None
     notes = ["weights are not whole numbers: no resampling, p-values or intervals"] if unread else []

@@ -57,11 +57,10 @@ def through(metric: str, view: str, task: Task = "classes") -> str:
     >>> through("ks", "class-1"), through("ks", "top-1"), through("brier", "class-1")
     ('ks@class-1', 'ks', 'brier')
     """
-    if view == TopLabel.word:
-        return metric
-    looks = [one.parameters().get("view") for one in declared(task) if one.name == metric]
+    known = () if view == TopLabel.word else declared(task)
+    looks = [one.parameters().get("view") for one in known if one.name == metric]
     own = looks[0].default if looks and looks[0] is not None else view
-    return f"{metric}@{view}" if own == TopLabel.word else metric
+    return f"{metric}@{view}" if own == TopLabel.word != view else metric
 
 
 def decisive(evidence: Evidence) -> dict[str, Recipe]:
@@ -110,14 +109,11 @@ def class_facts(
     null = nulls.get(judged_name(evidence))
     if null is None and test is None:
         return facts
-    drawn = test is None or clusters is not None
-    generator: Any = np.random.default_rng(0) if rng is None and drawn else rng
+    generator = np.random.default_rng(0) if rng is None else rng
     many = evidence.n_classes > 2
     found = test if test is not None else joint_test(evidence, view, n_resamples, generator, clusters)
-    if null is not None:
-        facts = replace(facts, ks_null_mean=null.mean, ks_null_std=null.std)
-    elif found is not None:
-        facts = replace(facts, ks_null_mean=found.ks[1], ks_null_std=found.ks[2])
+    mean, std = found.ks[1:] if null is None else (null.mean, null.std)  # type: ignore[union-attr]  # the test is known
+    facts = replace(facts, ks_null_mean=mean, ks_null_std=std)
     if found is None:
         return facts
     gaps = _class_gaps(evidence, n_resamples or len(found.scores) - 1, generator, clusters) if many else None
@@ -135,15 +131,11 @@ def class_facts(
 
 def _means(pairs: Pairs) -> tuple[float, float]:
     """Return mean score and mean outcome."""
-    score, w = pairs.score.astype(np.float64), pairs.weight
-    if w is None:
-        return float(score.mean()), float(pairs.outcome.mean())
-    return float((score * w).sum() / w.sum()), float((pairs.outcome * w).sum() / w.sum())
+    w = np.ones(len(pairs.score)) if pairs.weight is None else pairs.weight
+    return float((pairs.score.astype(np.float64) * w).sum() / w.sum()), float((pairs.outcome * w).sum() / w.sum())
 
 
-def _gap(
-    pairs: Pairs, means: tuple[float, float], clusters: Ints | None, level: float, evidence: Evidence
-) -> Interval | None:
+def _gap(pairs: Pairs, means: Any, clusters: Ints | None, level: float, evidence: Evidence) -> Interval | None:
     """Return predicted minus observed with the interval of a mean."""
     if evidence.total < 2 or few_surprises(pairs, clusters):
         return None

@@ -202,13 +202,13 @@ def add_models(
                 if summary.n:
                     folder = family.folder(known[key]) if key in known else None
                     check_day(folder, summary, name=name, date=date, restart=restart, replace=replace)
-                    anew |= {(name, key)} if restart and key not in last else set()
                     try:  # a store that is there has its own days before each night
-                        fitting(summary, [last.get(key, summary)], must=restart or folder is None)
-                    except InputError:
-                        if not restart:
+                        fitting(summary, [last[key]], must=restart or folder is None)
+                    except (KeyError, InputError):
+                        if restart:
+                            anew.add((name, key))
+                        elif key in last:
                             raise
-                        anew.add((name, key))
                     last[key] = summary
         for name, date, parts in nights:
             for key in sorted(parts, key=order):
