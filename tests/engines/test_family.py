@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import cli
 from calibrant.errors import InputError
+from calibrant.monitoring import family
 from calibrant.monitoring.family import share_of
 from calibrant.summary.slices import Slices
 from calibrant.summary.summary import Summary
@@ -268,3 +269,22 @@ def test_a_night_of_many_models_is_written_whole_or_not_at_all(tmp_path, monkeyp
     assert "classes of the store" in refused[0]
     left = family.add_models(tmp_path, by=["model"])
     assert [(model.by["model"], model.name) for model in left.models] == [("a", "2026-11-15"), ("b", "2026-11-15")]
+
+
+def test_nights_of_one_call_have_one_class_set(tmp_path):
+    rng = np.random.default_rng(3)
+    three, two = (Summary(k).update(rng.integers(0, k, 200), np.full((200, k), 1 / k)) for k in (3, 2))
+    nights = [("2026-11-15", None, {("a",): three}), ("2026-11-16", None, {("a",): two, ("b",): two})]
+    with pytest.raises(InputError, match="classes of the store"):
+        family.add_models(tmp_path / "new", nights, by=["model"])
+    with pytest.raises(InputError, match="at least one model"):  # nothing was written
+        family.add_models(tmp_path / "new", by=["model"])
+    found = family.add_models(tmp_path / "new", nights, by=["model"], restart=True)
+    assert [(model.by["model"], model.name, model.days) for model in found.models] == [
+        ("a", "2026-11-16", 1), ("b", "2026-11-16", 1)
+    ]  # fmt: skip
+    again = family.add_models(tmp_path / "new", nights, by=["model"], restart=True)
+    assert [(model.name, model.days) for model in again.models] == [("2026-11-16", 1)] * 2
+    with pytest.raises(InputError, match="classes of the store"):  # a model that the store does not know
+        family.add_models(tmp_path / "new", [(n, d, {("c",): p["a",]}) for n, d, p in nights], by=["model"])
+    assert [model.by["model"] for model in family.add_models(tmp_path / "new", by=["model"]).models] == ["a", "b"]

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibrant.engines import batches
 from calibrant.engines.frames import collect, summarize
 from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
@@ -65,6 +66,27 @@ def test_list_columns_and_slices_by_map_in_arrow(spark, tmp_path):
     assert_same(Summary(5).update(y, p), found.whole)
     assert found.rejected["missing"] == 2
     assert sorted(found.parts) == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("partitions", [9, 20])
+def test_states_of_partitions_are_joined_by_one_job(spark, monkeypatch, partitions):
+    monkeypatch.setattr(batches, "_MANY_STATES", 16)  # twenty are joined in two steps
+    values = np.arange(partitions, dtype=np.float64) + 0.1
+    frame = spark.createDataFrame(pl.DataFrame({"x": values}).to_pandas()).repartitionByRange(partitions, "x").cache()
+    assert frame.count() == partitions
+    spark.sparkContext.setJobGroup(f"states {partitions}", "")
+    try:
+        found = [batches.reduce_raw(nw.from_native(frame), ["x"], _total) for _ in range(2)]
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        frame.unpersist()
+    assert found[0].tobytes() == found[1].tobytes()  # in one order
+    assert found[0][0] == pytest.approx(values.sum(), rel=1e-12)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(f"states {partitions}")) <= 2 * 3
+
+
+def _total(stream):
+    return np.array([sum((np.asarray(raw["x"].to_numpy()).sum() for raw in stream), 0.0)])
 
 
 def test_fit_and_apply_on_spark(spark, tmp_path):
@@ -140,6 +162,7 @@ ALONE = """
 import os, signal, sys, threading
 from pyspark.sql import SparkSession
 import calibrant.engines.batches as batches
+from calibrant.engines import batches
 from calibrant.engines.frames import collect, summarize
 from calibrant.workflows.sources import Reading, summarize_data
 

@@ -57,3 +57,13 @@ def test_counts_near_their_mean_need_no_law(monkeypatch):
     slow = [counts.family_pvalues(*case) for case in cases]
     np.testing.assert_array_equal(quick, slow)
     assert (np.array(slow) < 1).any()
+
+
+def test_many_slices_of_clustered_rows_draw_their_classes():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 3000)
+    y = np.minimum((p.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1), 2)
+    site = {"site": np.arange(3000) % 60}
+    found = calibrant.evaluate(y, p, by=site, groups=np.arange(3000) // 3, n_resamples=60, rng=0)
+    assert len(found.slices) == 60
+    assert all(part.evaluation.facts.share == 0.7 for part in found.slices)  # classes have their part of the error rate

@@ -159,8 +159,11 @@ def count_law(expected: float, variance: float, likely: Floats) -> _Law:
     if missed > 0:
         least, away = _chances(missed, missed_variance)
         size, lowest = len(chances) + len(away) - 1, lowest - (least + len(away) - 1)
-        product = np.fft.rfft(chances, size) * np.fft.rfft(away[::-1], size)  # fast, and rounds below the smallest tail
-        chances = np.convolve(chances, away[::-1]) if size < 1_000 else np.fft.irfft(product, size)
+        if size < 1_000:
+            chances = np.convolve(chances, away[::-1])
+        else:  # fast, and rounds below the smallest tail
+            wide = 1 << (size - 1).bit_length()
+            chances = np.fft.irfft(np.fft.rfft(chances, wide) * np.fft.rfft(away[::-1], wide), wide)[:size]
     chances = np.maximum(chances, 0.0)
     return _Law(sure + lowest, 1.0, np.cumsum(chances[::-1])[::-1], np.cumsum(chances))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ __all__ = ["Batch", "batches", "reduce_rows", "summarize_lists"]
 BATCH_ROWS = 1 << 16
 #: Above this many Spark partitions their states are merged on the cluster first.
 _MANY_STATES = 64
+_STATE = "place int, state binary"
 
 
 @dataclass(frozen=True)
@@ -271,31 +274,29 @@ def reduce_raw(table: Any, names: Sequence[str], state: Callable[[Iterable[dict[
         return state(raw_batches(table, names))
     native = table.select(*names).to_native()
 
-    def partition(stream: Iterator[Any]) -> Iterator[Any]:
+    def packed(place: int, one: Any) -> Any:
         import pyarrow as pa
+
+        return pa.RecordBatch.from_pydict({"place": pa.array([place], pa.int32()), "state": [pack_state(one)]})
+
+    def partition(stream: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
 
         rows = (dict(zip(names, b.columns, strict=True)) for b in stream)
-        yield pa.RecordBatch.from_pydict({"state": [pack_state(state(rows))]})
+        yield packed(TaskContext.get().partitionId(), state(rows))
 
     def join(stream: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
+        found = ((row["place"], unpack_state(row["state"])) for b in stream for row in b.to_pylist())
+        first = next(found, None)
+        if first is not None:
+            yield packed(first[0], reduce(lambda total, one: total + one[1], found, first[1]))
 
-        total = None
-        for batch in stream:
-            for packed in batch.column(0).to_pylist():
-                one = unpack_state(packed)
-                total = one if total is None else total + one
-        if total is not None:
-            yield pa.RecordBatch.from_pydict({"state": [pack_state(total)]})
-
-    states = native.mapInArrow(partition, "state binary")
-    if native.rdd.getNumPartitions() > _MANY_STATES:
-        states = states.repartition(_MANY_STATES // 4).mapInArrow(join, "state binary")
-    total = None
-    for row in states.toLocalIterator():
-        one = unpack_state(bytes(row[0]))
-        total = one if total is None else total + one
-    return state([]) if total is None else total
+    states, many = native.mapInArrow(partition, _STATE), native.rdd.getNumPartitions()
+    for few in [_MANY_STATES // 4] * (many > _MANY_STATES) + [1] * (many > 1):
+        # joined in order by one job; given to this process one by one, each would be a job that waits for the last
+        states = states.repartition(few, "place").sortWithinPartitions("place").mapInArrow(join, _STATE)
+    found = [unpack_state(bytes(row["state"])) for row in states.collect()]
+    return reduce(add, found) if found else state([])
 
 
 def pack_state(state: Any) -> bytes:

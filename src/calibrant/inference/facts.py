@@ -57,7 +57,8 @@ def through(metric: str, view: str, task: Task = "classes") -> str:
     >>> through("ks", "class-1"), through("ks", "top-1"), through("brier", "class-1")
     ('ks@class-1', 'ks', 'brier')
     """
-    looks = [one.parameters().get("view") for one in declared(task) if one.name == metric]
+    known = () if view == TopLabel.word else declared(task)
+    looks = [one.parameters().get("view") for one in known if one.name == metric]
     own = looks[0].default if looks and looks[0] is not None else view
     return f"{metric}@{view}" if own == TopLabel.word != view else metric
 
@@ -98,7 +99,7 @@ def class_facts(
         ks,
         observed=observed,
         predicted=predicted,
-        gap=_gap(pairs, clusters, level, evidence)
+        gap=_gap(pairs, (predicted, observed), clusters, level, evidence)
         if (evidence.counts or clusters is not None) and (nulls or test)
         else None,
         event=None if view.top_label_only else (evidence.classes or (0, 1))[1],
@@ -111,13 +112,11 @@ def class_facts(
     generator = np.random.default_rng(0) if rng is None else rng
     many = evidence.n_classes > 2
     found = test if test is not None else joint_test(evidence, view, n_resamples, generator, clusters)
-    if null is not None:
-        facts = replace(facts, ks_null_mean=null.mean, ks_null_std=null.std)
-    elif found is not None:
-        facts = replace(facts, ks_null_mean=found.ks[1], ks_null_std=found.ks[2])
+    mean, std = found.ks[1:] if null is None else (null.mean, null.std)  # type: ignore[union-attr]  # the test is known
+    facts = replace(facts, ks_null_mean=mean, ks_null_std=std)
     if found is None:
         return facts
-    gaps = _class_gaps(evidence, n_resamples, generator, clusters) if many else None
+    gaps = _class_gaps(evidence, n_resamples or len(found.scores) - 1, generator, clusters) if many else None
     share = 1.0 if gaps is None else 1.0 - CLASS_SHARE
     needed = resamples_needed(1 / share)
     return replace(
@@ -132,11 +131,11 @@ def class_facts(
 
 def _means(pairs: Pairs) -> tuple[float, float]:
     """Return mean score and mean outcome."""
-    score = float(np.average(pairs.score.astype(np.float64), weights=pairs.weight))
-    return score, float(np.average(pairs.outcome, weights=pairs.weight))
+    w = np.ones(len(pairs.score)) if pairs.weight is None else pairs.weight
+    return float((pairs.score.astype(np.float64) * w).sum() / w.sum()), float((pairs.outcome * w).sum() / w.sum())
 
 
-def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) -> Interval | None:
+def _gap(pairs: Pairs, means: Any, clusters: Ints | None, level: float, evidence: Evidence) -> Interval | None:
     """Return predicted minus observed with the interval of a mean."""
     if evidence.total < 2 or few_surprises(pairs, clusters):
         return None
@@ -145,7 +144,7 @@ def _gap(pairs: Pairs, clusters: Ints | None, level: float, evidence: Evidence) 
         w = np.ones(len(clusters)) if pairs.weight is None else pairs.weight
         due = float(np.sqrt(w**2 @ (pairs.score * (1.0 - pairs.score))) / w.sum())
         moments = replace(moments, error=max(moments.error, due))
-    predicted, observed = _means(pairs)
+    predicted, observed = means
     n = observations(evidence)
     if clusters is None and evidence.total * min(observed, 1.0 - observed) < FEW_EVENTS:
         least, most = clopper_pearson(observed * evidence.total, evidence.total, level)

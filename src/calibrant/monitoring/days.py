@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -280,15 +280,19 @@ def _fitting(summary: Summary, book: Store, name: str, when: str | None) -> Summ
     days, date = book.ordered(), when or date_of(name)
     others = [day for day in days if day.name != name]
     before = [day for day in others if not (date and day.date and day.date > date)] or others[:1]
-    for day in [*(day for day in days if day.name == name), *before[-1:]]:
-        known = day.summary()
+    known = (day.summary() for day in [*(day for day in days if day.name == name), *before[-1:]])
+    return fitting(summary, known, must=bool(before))
+
+
+def fitting(summary: Summary, known: Iterable[Summary], *, must: bool = True) -> Summary:
+    """Return the summary with its classes in the order of the first known one that has them; none has: refused."""
+    for one in known:
         try:
-            return summary.aligned(known)
+            return summary.aligned(one)
         except InputError as error:
-            problem = error
-    if not before:
+            problem, rule = error, f"have the classes of the store ({_classes(one)})"
+    if not must:
         return summary
-    rule = f"have the classes of the store ({_classes(known)})"
     raise input_error("data", "monitor", rule, _classes(summary), "{restart} with this day") from problem
 
 

@@ -13,8 +13,8 @@ from calibrant.core.arguments import check_options
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.core.weights import observations
-from calibrant.errors import FileError, input_error
-from calibrant.monitoring.days import SCHEMA, MonitorReport, add_day, check_day, check_settings
+from calibrant.errors import FileError, InputError, input_error
+from calibrant.monitoring.days import SCHEMA, MonitorReport, add_day, check_day, check_settings, fitting
 from calibrant.monitoring.openmetrics import exposition
 from calibrant.monitoring.store import FAMILY, Store, is_store, link
 from calibrant.summary.keys import from_typed, order, typed
@@ -193,7 +193,8 @@ def add_models(
     fresh = not is_store(store)
     settings = {"alpha": 0.01, "tolerance": 0.0, **wishes} if fresh else wishes
     family = _Family(store, {**settings, "by": list(by)})
-    empty, begun = [], set[tuple[Any, ...]]()  # a model starts anew with its first night
+    empty, last = [], dict[tuple[Any, ...], Summary]()  # the night before, of every model
+    anew = set[tuple[str, tuple[Any, ...]]]()  # a restart is that of a model's first night, and of other classes
     with family.store.alone():  # what was checked is what is there when it is written
         known = family.models()
         for name, date, parts in nights:
@@ -201,14 +202,21 @@ def add_models(
                 if summary.n:
                     folder = family.folder(known[key]) if key in known else None
                     check_day(folder, summary, name=name, date=date, restart=restart, replace=replace)
+                    try:  # a store that is there has its own days before each night
+                        fitting(summary, [last[key]], must=restart or folder is None)
+                    except (KeyError, InputError):
+                        if restart:
+                            anew.add((name, key))
+                        elif key in last:
+                            raise
+                    last[key] = summary
         for name, date, parts in nights:
             for key in sorted(parts, key=order):
                 if not parts[key].n:
                     empty.append((name, key, sum(parts[key].rejected.values())))
                     continue
                 place = family.place(key)
-                anew, begun = restart and key not in begun, begun | {key}
-                options = {**family.options(place), "date": date, "restart": anew, "replace": replace}
+                options = {**family.options(place), "date": date, "restart": (name, key) in anew, "replace": replace}
                 add_day(family.folder(place), parts[key], name=name, window=window, rng=rng, **options)
     places = sorted(family.models().items(), key=lambda item: order(item[0]))
     if not places:
