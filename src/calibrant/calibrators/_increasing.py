@@ -85,11 +85,8 @@ class Increasing:
         """Return f(u), entry by entry."""
         origin, constant, slope, bend = self.pieces()
         index = stretches(self.knots, u)
-        step, out = u - origin[index], bend[index]
-        for coefficients in (slope, constant):
-            out *= step
-            out += coefficients[index]
-        return out
+        step = u - origin[index]
+        return np.asarray(constant[index] + step * (slope[index] + step * bend[index]))
 
 
 def common_slope(scores: Scores, codes: Ints, weights: Floats, start: float = 1.0) -> float:

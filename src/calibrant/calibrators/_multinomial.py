@@ -69,7 +69,7 @@ class Penalized:
 
     #: Up to how many parameters the Hessian is factorized.
     dense: ClassVar[int] = DENSE
-    #: What a map adds: logits of parameters into an array, weighted sums of slopes by logit (of some rows), curvature.
+    #: What a map adds: logits of parameters (into an array), slopes by parameter from those by logit, curvature.
     _logits: ClassVar[Any]
     _collect: ClassVar[Any]
     _hessian: ClassVar[Any]
@@ -84,7 +84,7 @@ class Penalized:
         self.chunks = row_chunks(self.n, 8 * self.k)
         self.q = np.empty((self.n, self.k))  # one array for every pass: fresh memory costs as much as the numbers
         self._at: Any = None
-        self._single: Any = None
+        self._single: Any = None, *np.empty((2, self.n, self.k), np.float32)
         self._softmax = fast.kernel("softmax_pass", 15 * self.x.size)
         self.products = 0
 
@@ -100,8 +100,7 @@ class Penalized:
         """Return the loss without the penalty and its slopes; keeps q."""
 
         def visit(rows: slice) -> tuple[float, Floats]:
-            q, codes = self.q[rows], self.codes[rows]
-            self._logits(theta, rows, q)
+            q, codes = self._logits(theta, rows, self.q[rows]), self.codes[rows]
             loss = (self._softmax or log_likelihood)(q, codes, self.share[rows])
             truth = np.arange(len(q)), codes
             own = q[truth]
@@ -127,8 +126,6 @@ class Penalized:
 
     def single(self) -> Array:
         """Return q in single precision."""
-        if self._single is None:
-            self._single = None, *np.empty((2, self.n, self.k), np.float32)
         if self._single[0] is not self._at:
             list(map_chunks(lambda rows: np.copyto(self._single[1][rows], self.q[rows]), self.chunks))
             self._single = self._at, *self._single[1:]
@@ -139,8 +136,7 @@ class Penalized:
         chances, narrow, moves = self.single(), v.astype(np.float32), self._single[2]
 
         def visit(rows: slice) -> Floats:
-            moved = moves[rows]
-            self._logits(narrow, rows, moved)
+            moved = self._logits(narrow, rows, moves[rows])
             moved -= np.einsum("ij,ij->i", chances[rows], moved)[:, None]
             moved *= chances[rows]
             return self._collect(moved, rows)
@@ -161,8 +157,8 @@ class Affine(Penalized):
         self._bend: Any = None
         self._blocks: Any = None
 
-    def _logits(self, theta: Floats, rows: slice, out: Floats) -> None:
-        np.matmul((self.wide if out.dtype == float else self.narrow)[rows], theta.T, out=out)
+    def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
+        return np.matmul((self.wide if out.dtype == float else self.narrow)[rows], theta.T, out=out)
 
     def _collect(self, slopes: Floats, rows: slice) -> Floats:
         return np.asarray(self._shared(slopes, rows).T @ (self.wide if slopes.dtype == float else self.narrow)[rows])
@@ -261,9 +257,8 @@ class Diagonal(Penalized):
         hits = np.stack([np.bincount(self.codes, each, k) for each in (true, self.share)])
         return sum(losses), self._pass[0][:2] - hits
 
-    def _logits(self, theta: Floats, rows: slice, out: Floats) -> None:
-        np.multiply(theta[0], self.x[rows], out=out)
-        out += theta[1]
+    def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
+        return np.add(np.multiply(theta[0], self.x[rows], out=out), theta[1], out=out)
 
     def _collect(self, slopes: Floats, rows: slice) -> Floats:
         shared = self._shared(slopes, rows)
@@ -284,9 +279,8 @@ class Diagonal(Penalized):
             def visit(rows: slice) -> tuple[Floats, Floats]:
                 root, x = np.sqrt(self.share[rows]), self.x[rows]
                 both = np.empty((len(x), 2 * k))
-                chances, moved = both[:, k:], both[:, :k]
-                np.multiply(self.q[rows], root[:, None], out=chances)
-                np.multiply(chances, x, out=moved)
+                chances = np.multiply(self.q[rows], root[:, None], out=both[:, k:])
+                moved = np.multiply(chances, x, out=both[:, :k])
                 return np.asarray(both.T @ both), np.append(root @ both, root @ (moved * x)).reshape(3, k)
 
             products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
