@@ -34,46 +34,6 @@ def test_an_error_leaves_the_pool_usable():
     assert squares()[3] == 9
 
 
-def test_a_few_chunks_are_shared_with_the_calling_thread():
-    both = threading.Barrier(2, timeout=5)
-
-    def meet(i: int) -> tuple[int, str]:
-        if i < 2:
-            both.wait()  # passes only where two threads are at work
-        return i, threading.current_thread().name
-
-    found = list(map_chunks(meet, range(5), 2))
-    assert [i for i, _ in found] == list(range(5))
-    assert threading.current_thread().name in {name for _, name in found}
-    assert len({name for _, name in found}) == 2
-
-
-@pytest.mark.parametrize("here", [True, False])
-def test_an_error_among_a_few_chunks_is_raised_from_either_thread(here):
-    caller, both = threading.get_ident(), threading.Barrier(2, timeout=5)
-
-    def fail(_: int) -> None:
-        both.wait()
-        if (threading.get_ident() == caller) == here:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        list(map_chunks(fail, range(2), 2))
-    assert len(set(map_chunks(lambda _: both.wait() or threading.get_ident(), range(2), 2))) == 2  # not held as busy
-
-
-def test_a_few_chunks_do_not_wait_for_a_pool_that_is_busy():
-    free = threading.Event()
-    busy = threading.Thread(target=lambda: list(map_chunks(lambda _: free.wait(20), range(33), 2)))
-    busy.start()
-    try:
-        assert list(map_chunks(lambda i: i, range(4), 2)) == [0, 1, 2, 3]
-        assert not free.is_set()
-    finally:
-        free.set()
-        busy.join()
-
-
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own():

@@ -15,8 +15,7 @@ S = TypeVar("S")
 #: Scores per chunk of a vector and bytes per chunk of a matrix: both fit the second-level cache.
 CHUNK_SCORES = 1 << 16
 CHUNK_BYTES = 1 << 20
-#: Chunks per thread up to which the calling one takes its part: waking others for each takes longer than many a chunk.
-FEW_CHUNKS = 8
+
 
 _THREAD = threading.local()
 
@@ -49,24 +48,7 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     if threads < 2 or getattr(_THREAD, "busy", False):
         yield from map(function, work)
         return
-    if len(work) > FEW_CHUNKS * threads:
-        yield from _pool(threads).map(function, work)
-        return
-    done, left = dict[int, T](), iter(range(len(work)))
-
-    def drain() -> None:
-        for i in left:
-            done[i] = function(work[i])
-
-    others = [_pool(threads).submit(drain) for _ in range(threads - 1)]
-    _THREAD.busy = True
-    try:
-        drain()
-    finally:
-        _THREAD.busy = False
-    for other in others:
-        other.cancel() or other.result()
-    yield from map(done.__getitem__, range(len(work)))
+    yield from _pool(threads).map(function, work)
 
 
 @functools.cache
