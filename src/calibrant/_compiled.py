@@ -17,7 +17,7 @@ from numba import boolean, float64, int32, int64, uint64, void
 
 from calibrant import _compiled_bins as bins
 
-_F4, _F8, _VECTOR, _REORDER, _read = bins.F4, bins.F8, bins.VECTOR, bins.REORDER, bins.read
+_F4, _F8, _VECTOR, _read = bins.F4, bins.F8, bins.VECTOR, bins.read
 SLACK = 2.0**-24
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # trailing zeros, so that k·_LN2_HIGH is exact
@@ -25,8 +25,8 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in the low bits
 _BIAS = 1023 << 52
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of √½
-#: Sums may be reordered, and the numbers have been checked for nan.
-_CHECKED = {"reassoc", "contract", "nsz", "nnan"}
+#: Sums may be reordered; the numbers have been checked for nan. (numba renews machine code when its own file changes.)
+_REORDER, _CHECKED = {"reassoc", "contract", "nsz"}, {"reassoc", "contract", "nsz", "nnan"}
 
 
 @numba.njit(inline="never")  # type: ignore[untyped-decorator]  # numba has no types
@@ -64,23 +64,24 @@ def _log(x: float) -> float:
     return s * (half + series) + k * _LN2_LOW - half + f + k * _LN2_HIGH
 
 
-def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float, out: Any) -> None:
+def nll_pass(z: Any, codes: Any, weights: Any, peaks: Any, smooth: float, beta: float, out: Any) -> None:
     """Add the loss of temperature scaling over some rows and its first eight derivatives to `out`."""
     moments, cumulants = np.empty(8), np.empty(8)
     n, k = z.shape
+    below, mass_at = np.empty(k), np.empty(k)
     for i in range(n):
-        row = z[i]
-        highest = row[0]
-        for j in range(1, k):
-            highest = row[j] if row[j] > highest else highest
-        peak = np.float64(highest)
+        row, peak = z[i], peaks[i]
         mass, m1, m2, m3, m4, m5, m6, m7, m8, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(k):
-            d = np.float64(row[j]) - peak
-            e, d2 = _exp(beta * d), d * d
-            d4 = d2 * d2
-            mass, m1, m2, m3, m4 = mass + e, m1 + e * d, m2 + e * d2, m3 + e * d2 * d, m4 + e * d4
-            m5, m6, m7, m8 = m5 + e * d4 * d, m6 + e * d4 * d2, m7 + e * d4 * d2 * d, m8 + e * d4 * d4
+            below[j] = np.float64(row[j]) - peak
+            mass_at[j] = _exp(beta * below[j])
+        for j in range(k):  # apart from the exponentials, whose coefficients take up the registers
+            e, d = mass_at[j], below[j]
+            d2 = d * d
+            d3, d4 = d2 * d, d2 * d2
+            mass, m1, m2, m3, m4 = mass + e, m1 + e * d, m2 + e * d2, m3 + e * d3, m4 + e * d4
+            e *= d4
+            m5, m6, m7, m8 = m5 + e * d, m6 + e * d2, m7 + e * d3, m8 + e * d4
             total += d
         moments[:] = m1, m2, m3, m4, m5, m6, m7, m8
         target = (1.0 - smooth) * (np.float64(row[codes[i]]) - peak) + smooth * total / k
@@ -95,38 +96,29 @@ def nll_pass(z: Any, codes: Any, weights: Any, smooth: float, beta: float, out: 
             out[a + 1] += weights[i] * (value if a else value - target)
 
 
-def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, sums: Any, blocks: Any) -> float:
-    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add Σ share·q·{x, 1, x²} to `sums`.
-
-    `blocks` of shape (3, K, K) get Σ share·q_i·q_j·{x_i·x_j, x_i, 1}.
-    """
+def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, slopes: Any) -> float:
+    """Return the loss of softmax(a∘x + b) over some rows, fill q, and add its slopes by a and b to `slopes`."""
     loss = 0.0
     n, k = x.shape
-    e, moved = np.empty(k), np.empty(k)
+    e = np.empty(k)
     for i in range(n):
-        row, out, weight = x[i], q[i], share[i]
+        row, out, weight, code = x[i], q[i], share[i], codes[i]
         for j in range(k):
             e[j] = theta[0, j] * row[j] + theta[1, j]
         peak = e[0]
         for j in range(1, k):
             peak = e[j] if e[j] > peak else peak
-        truth, mass = e[codes[i]] - peak, 0.0
+        truth, mass = e[code] - peak, 0.0
         for j in range(k):
             e[j] = _exp(e[j] - peak)
             mass += e[j]
         loss += weight * (np.log(mass) - truth)
         for j in range(k):
-            out[j] = e[j] = e[j] / mass
-            moved[j] = e[j] * row[j]
-            sums[0, j] += weight * moved[j]
-            sums[1, j] += weight * e[j]
-            sums[2, j] += weight * moved[j] * row[j]
-        for a in range(k):
-            first, second = weight * moved[a], weight * e[a]
-            for b in range(k):
-                blocks[0, a, b] += first * moved[b]
-                blocks[1, a, b] += first * e[b]
-                blocks[2, a, b] += second * e[b]
+            out[j] = e[j] / mass
+            slopes[0, j] += weight * out[j] * row[j]
+            slopes[1, j] += weight * out[j]
+        slopes[0, code] -= weight * row[code]
+        slopes[1, code] -= weight
     return loss
 
 
@@ -383,13 +375,29 @@ def search_pass(law: Any, lowest: Any, guide: Any, drawn: Any) -> None:
             drawn[i, j] = lowest[j] + min(place, last)
 
 
-def hash_pass(matrix: Any, grid: float, places: Any, out: Any) -> None:
-    """Add up rows of scores rounded to a grid (`calibrant.core.fingerprint.row_hashes`)."""
+def hash_pass(matrix: Any, grid: float, places: Any, out: Any, ends: Any) -> None:
+    """Add up rows of scores rounded to a grid (`calibrant.core.fingerprint.row_hashes`).
+
+    Where `ends` have room they get the smallest and largest of each row, or nan if one is not finite.
+    """
+    k, base = matrix.shape[1], np.float64(_ROUND).view(np.uint64)
+    lanes = min(k, 32)
+    low, high = np.empty(lanes, matrix.dtype), np.empty(lanes, matrix.dtype)
     for i in range(len(matrix)):
-        total = np.uint64(0)
-        for j in range(matrix.shape[1]):
-            total += np.float64(np.float64(matrix[i, j]) * grid + _ROUND).view(np.uint64) * places[j]
+        row, total, odd = matrix[i], np.uint64(0), np.uint64(0)
+        for j in range(k):
+            bits = np.float64(np.float64(row[j]) * grid + _ROUND).view(np.uint64)
+            total += bits * places[j]
+            odd |= bits ^ base
         out[i] = total
+        if ends.shape[1]:
+            low[:] = high[:] = row[:lanes]
+            for start in range(lanes, k, lanes):  # several at a time; some of the last ones twice
+                part = row[min(start, k - lanes) :]
+                for j in range(lanes):
+                    low[j], high[j] = min(low[j], part[j]), max(high[j], part[j])
+            finite = not odd >> np.uint64(52) or np.isfinite(row).all()
+            ends[0, i], ends[1, i] = (low.min(), high.max()) if finite else (np.nan, np.nan)
 
 
 def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: float, negligible: float) -> float:
@@ -415,10 +423,10 @@ def tile_pass(a: Any, b: Any, square: Any, product: Any, scale: float, near: flo
 #: Types of the arguments and what may be reordered, by kernel.
 _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "nll_pass": (
-        [void(z, _read(int64), _VECTOR, float64, float64, float64[::1]) for z in (_F4, _F8)],
+        [void(z, _read(int64), _VECTOR, _VECTOR, float64, float64, float64[::1]) for z in (_F4, _F8)],
         _CHECKED,
     ),
-    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2, float64[:, :, ::1])], _CHECKED),
+    "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2)], _CHECKED),
     "softmax_pass": ([float64(float64[:, ::1], _read(int64), _VECTOR)], _CHECKED),
     "curve_pass": (
         [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
@@ -435,7 +443,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "tape_pass": ([void(_read(int64, 2), _F8, float64[:, ::1], *[_read(int64)] * 2, float64[:, ::1])], _REORDER),
     "walk_pass": ([void(*[_VECTOR] * 6, _F8, _VECTOR, _read(int32, 2), _F8, float64[:, ::1])], set()),
     "search_pass": ([void(_F8, _VECTOR, _read(int64, 2), float64[:, ::1])], set()),
-    "hash_pass": ([void(z, float64, _read(uint64), uint64[::1]) for z in (_F4, _F8)], set()),
+    "hash_pass": ([void(z, float64, _read(uint64), uint64[::1], float64[:, :]) for z in (_F4, _F8)], set()),
     "tile_pass": ([float64(_F8, _F8, float64[:, ::1], _F8, float64, float64, float64)], _CHECKED),
     **bins.TYPES,
 }

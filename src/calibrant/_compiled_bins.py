@@ -300,35 +300,22 @@ def read(kind: Any, ndim: int = 1) -> Any:
 F4, F8, VECTOR = read(float32, 2), read(float64, 2), read(float64)
 #: Rows as bits and as numbers, and the type of one; what a check of rows returns.
 _ROWS = ((read(uint32, 2), F4, float32), (read(uint64, 2), F8, float64))
-_FOUND = numba.types.Tuple((int64, float64))
+_FOUND, _ENDS, _SUMS = numba.types.Tuple((int64, float64)), numba.types.UniTuple(float64, 3), float64[:, ::1]
 #: Types of the arguments and what may be reordered, by kernel.
 TYPES: dict[str, tuple[list[Any], set[str]]] = {
     "top_pass": ([_FOUND(u, v, float64, int64[::1], t[::1]) for u, v, t in _ROWS], set()),
-    "top_bins_pass": ([_FOUND(u, v, read(int64), float64, int64, float64[:, ::1]) for u, v, _ in _ROWS], set()),
+    "top_bins_pass": ([_FOUND(u, v, read(int64), float64, int64, _SUMS) for u, v, _ in _ROWS], set()),
     "width_pass": (
-        [
-            _FOUND(read(bits.dtype), read(score), read(outcome), int64, float64[:, ::1])
-            for bits, _, score in _ROWS
-            for outcome in (boolean, int64)
-        ],
+        [_FOUND(read(u.dtype), read(t), read(y), int64, _SUMS) for u, _, t in _ROWS for y in (boolean, int64)],
         set(),
     ),
-    "class_pass": (
-        [_FOUND(u, v, read(int64), float64, int64, read(u.dtype), float64[:, ::1]) for u, v, _ in _ROWS],
-        set(),
-    ),
-    "path_pass": (
-        [
-            numba.types.UniTuple(float64, 3)(read(int32), float32[::1]),
-            numba.types.UniTuple(float64, 3)(read(int64), float64[::1]),
-        ],
-        set(),
-    ),
-    "linear_pass": ([void(VECTOR, VECTOR, int64, float64[:, ::1])], set()),
+    "class_pass": ([_FOUND(u, v, read(int64), float64, int64, read(u.dtype), _SUMS) for u, v, _ in _ROWS], set()),
+    "path_pass": ([_ENDS(read(k), t[::1]) for k, t in ((int32, float32), (int64, float64))], set()),
+    "linear_pass": ([void(VECTOR, VECTOR, int64, _SUMS)], set()),
     "label_pass": ([void(b, F8, int64[:, :]) for b in (F4, F8)], set()),
     "drawn_pass": ([void(b, int64[:, :], int64, float64[:, ::1]) for b in (F4, F8)], set()),
     "between_pass": (
-        [void(read(v), VECTOR, VECTOR, read(int32), int64, int64, float64[:, ::1]) for v in (float32, float64)],
+        [void(read(v), VECTOR, VECTOR, read(int32), int64, int64, _SUMS) for v in (float32, float64)],
         set(),
     ),
 }

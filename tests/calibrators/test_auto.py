@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import polars as pl
 import pytest
@@ -15,6 +18,7 @@ from calibrant.calibrators._crossfit import Held, deal, default_entries, settle_
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
 from calibrant.calibrators._scores import Scores
 from calibrant.core.links import softmax
+from calibrant.core.parallel import cores, map_chunks
 from calibrant.errors import InputError
 from calibrant.scores import Brier, Log, ProperScore
 from calibrant.scores.rules import as_score
@@ -203,6 +207,36 @@ def test_classifier_by_default():
     model = calibrant.CalibratedClassifier(GaussianNB()).fit(X[:400], y[:400])
     before = nll(GaussianNB().fit(X[:400], y[:400]).predict_proba(X[400:]), y[400:])
     assert nll(model.predict_proba(X[400:]), y[400:]) < before
+
+
+def test_every_fold_starts_from_the_first_fit_of_its_method():
+    starts, fits = {}, []
+
+    class Watched(VectorScaling):
+        def _fit(self, scores, codes, weights):
+            super()._fit(scores, codes, weights)
+            if not fits:
+                time.sleep(0.3)  # the folds of the other methods are done by then
+            fits.append(self)
+            starts[id(self)] = self._warm
+
+    AutoCalibrator(candidates=[Watched(), TemperatureScaling()], cv=5).fit(*simulate(3000))
+    cold = [one for one in fits if starts[id(one)] is None]
+    assert len(fits) == 6
+    assert len(cold) == 2  # the first fold and all rows
+    assert {id(start) for start in starts.values() if start is not None} == {id(fits[0])}
+
+
+def test_a_method_that_fails_ends_the_comparison_and_frees_the_threads():
+    class Failing(VectorScaling):
+        def _fit(self, scores, codes, weights):
+            time.sleep(0.3)  # its other folds are waiting by then
+            raise ArithmeticError("no fit")
+
+    with pytest.raises(ArithmeticError, match="no fit"):
+        AutoCalibrator(candidates=[Failing(), TemperatureScaling()]).fit(*simulate(300))
+    meet = threading.Barrier(cores(), timeout=20)
+    assert len(list(map_chunks(lambda _: meet.wait(), range(cores())))) == cores()
 
 
 @pytest.mark.parametrize("options", [{"criterion": "ece"}, {"preserve": "all"}, {"cv": 1}, {"max_fit_seconds": 0}])

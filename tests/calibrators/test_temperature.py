@@ -218,6 +218,42 @@ def test_temperature_of_log_probabilities_equals_logits(toy):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k"), [(7, 5), (50, 32), (2100, 40), (3, 40_000)])
+def test_sums_of_derivatives_are_those_of_the_definition(n, k, dtype):
+    """Rows that fill no whole block, short and long ones, with peaks that are known and not."""
+    from calibrant.calibrators import _newton
+
+    rng = np.random.default_rng(k)
+    z, y, w = rng.normal(0, 3, (n, k)).astype(dtype), rng.integers(0, k, n), rng.uniform(0.5, 2, n)
+    for smooth in (0.0, 0.1):
+        d = z.astype(np.float64) - z.max(axis=1, keepdims=True)
+        q = np.exp(0.7 * d)
+        mass = q.sum(axis=1)
+        q /= mass[:, None]
+        target = (1 - smooth) * d[np.arange(n), y] + smooth * d.mean(axis=1)
+        mean = (q * d).sum(axis=1)
+        central = [(q * (d - mean[:, None]) ** p).sum(axis=1) for p in (2, 3)]
+        known = [np.log(mass) - 0.7 * target, mean - target, *central]
+        for peaks in (None, z.max(axis=1)):
+            found = _newton.nll_sums(z, y, w, smooth, 0.7, peaks)
+            np.testing.assert_allclose([found.loss, found.slope, found.curve, found.more[0]], known @ w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("wish", ["0", "1"])
+@pytest.mark.parametrize("n_classes", [4, 70])
+def test_rows_of_weight_zero_leave_what_the_check_saw_in_order(monkeypatch, n_classes, wish):
+    monkeypatch.setenv("CALIBRANT_FAST", wish)
+    rng = np.random.default_rng(n_classes)
+    z = rng.normal(0, 3, (400, n_classes)).astype(np.float32)
+    y = np.where(rng.random(400) < 0.7, z.argmax(axis=1), rng.integers(0, n_classes, 400))
+    w = rng.integers(0, 3, 400)
+    left = TemperatureScaling(space="logit").fit(z, y, sample_weight=w)
+    kept = TemperatureScaling(space="logit").fit(z[w > 0], y[w > 0], sample_weight=w[w > 0])
+    assert left.temperature_ == pytest.approx(kept.temperature_, rel=1e-12)
+    assert left.fitted_on_["total"] == kept.fitted_on_["total"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_compiled_pass_gives_the_same_numbers(toy, monkeypatch, dtype):
     pytest.importorskip("numba")
     from calibrant._compiled import compiled
@@ -229,7 +265,7 @@ def test_compiled_pass_gives_the_same_numbers(toy, monkeypatch, dtype):
         sharp = z * dtype(sharpness)
         expected = _newton.nll_sums(sharp.astype(np.float64), y, w, smooth, 0.7)
         found = np.zeros(1 + _newton.ORDER)
-        compiled("nll_pass")(sharp, y, w, smooth, 0.7, found)
+        compiled("nll_pass")(sharp, y, w, sharp.max(axis=1).astype(np.float64), smooth, 0.7, found)
         known = np.array([expected.loss, expected.slope, expected.curve, *expected.more])
         np.testing.assert_allclose(found[:3], known[:3], rtol=1e-11)
         largest = (sharp.max() - sharp.min()) ** np.arange(1.0, 7.0)  # high moments cancel

@@ -105,6 +105,21 @@ def test_two_threads_get_the_same_module() -> None:
     )
 
 
+def test_a_thread_that_loads_one_library_does_not_wait_for_another() -> None:
+    """Two files that each use the other's waiting library while a thread loads them: one lock for all stood still."""
+    _python(
+        "import sys, threading\nfrom calibrant.cli import _later\n_later._WAITING.update(first='', second='')\n"
+        "_later.start_light()\nimport tempfile, pathlib\nfolder = pathlib.Path(tempfile.mkdtemp())\n"
+        "sys.path.insert(0, str(folder))\nmeet = sys.meet = threading.Barrier(2)\n"
+        "(folder / 'first.py').write_text('import sys\\nsys.meet.wait()\\nimport plain\\nvalue = 1')\n"
+        "(folder / 'second.py').write_text('value = 2')\n"
+        "(folder / 'plain.py').write_text('import sys\\nsys.meet.wait()\\nimport second\\nsecond.value')\n"
+        "import first\ntwo = threading.Thread(target=__import__, args=('plain',), daemon=True)\ntwo.start()\n"
+        "one = threading.Thread(target=lambda: first.value, daemon=True)\none.start()\n"
+        "one.join(20), two.join(20)\nassert not one.is_alive() and not two.is_alive()"
+    )
+
+
 def test_a_small_evaluation_and_a_fit_load_nothing_in_vain(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 300)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from calibrant.calibrators import (
     MatrixScaling,
     OrderPreserving,
     StructuredMatrixScaling,
+    TemperatureScaling,
     VectorScaling,
 )
 from calibrant.core import fast
@@ -120,15 +123,17 @@ def test_arrays_of_any_layout(monkeypatch, rows, name, form):
     assert quick == pytest.approx(plain, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf])
-def test_bad_rows_are_refused_alike(monkeypatch, rows, bad):
+@pytest.mark.parametrize("name", ["ece", "sce", "ks"])
+@pytest.mark.parametrize("bad", [[np.nan], [-0.2], [1.7], [np.inf], [0.1] * 5, [0.3] * 5])
+def test_bad_rows_are_refused_alike(monkeypatch, rows, bad, name):
+    """A number that is no probability, and numbers that are, of which a row does not sum to 1."""
     y, p = rows
     broken = p.copy()
-    broken[N - 7, 2] = bad
+    broken[N - 7, : len(bad)] = bad
 
     def call():
         with pytest.raises(InputError) as caught:
-            metrics.ece(y, broken)
+            getattr(metrics, name)(y, broken)
         return str(caught.value)
 
     plain, quick = both(monkeypatch, call)
@@ -150,6 +155,10 @@ def test_one_walk_fills_the_bins_of_checked_rows(monkeypatch, n_classes, dtype, 
     p[3000:5000] = 0.0
     low = rng.integers(0, 16, 2000) / 15.0  # on the edges of the bins
     p[3000:5000, 0], p[3000:5000, 1] = low, 1.0 - low
+    edge = dtype(1 / 15 + 2.0**-24)  # the largest scores of the first bin and the smallest of the second
+    p[5000:5040] = 0.0
+    p[5000:5040, 0] = edge + np.arange(-20, 20) * np.spacing(edge)
+    p[5000:5040, 1] = 1.0 - p[5000:5040, 0]
     p, y = p.astype(dtype), (p.cumsum(axis=1) > rng.random((40_000, 1))).argmax(axis=1)
     careful = check_forecast(y, p, caller="test")
     for view in (TopLabel(), Classwise()):
@@ -264,6 +273,38 @@ def test_rows_have_the_same_hashes(monkeypatch):
     ]  # stored calibrators hold it
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [3, 32, 33, 64, 70])
+def test_a_walk_that_hashes_finds_the_ends_of_rows(monkeypatch, n_classes, dtype):
+    z = np.random.default_rng(n_classes).normal(0, 5, (80, n_classes)).astype(dtype)
+    z[71, 0], z[72, -1], z[73, n_classes // 2] = 1e30, -1e30, -0.0  # beyond the grid, and finite
+    every = np.arange(n_classes)
+    for value in (0.0, np.inf, -np.inf, np.nan):
+        z[every, every] = value
+
+        def walk(scores=z):
+            ends = np.empty((2, len(scores)))
+            return row_hashes(scores, "logit", ends), ends
+
+        (plain, plain_ends), (quick, quick_ends) = both(monkeypatch, walk)
+        np.testing.assert_array_equal(plain, quick)
+        finite = np.isfinite(z).all(axis=1)
+        for ends in (plain_ends, quick_ends):
+            np.testing.assert_array_equal(ends[:, finite], [z[finite].min(axis=1), z[finite].max(axis=1)])
+            assert not np.isfinite(ends[:, ~finite]).all(axis=0).any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n_classes", [2, 5, 70])
+def test_a_fit_refuses_logits_that_are_no_numbers(monkeypatch, n_classes, value):
+    z = np.random.default_rng(0).normal(size=(60, n_classes))
+    y, z[41, 1] = z.argmax(axis=1), value
+    for wish in "01":
+        monkeypatch.setenv("CALIBRANT_FAST", wish)
+        with pytest.raises(InputError, match=r"finite logits.* at row 41"):
+            TemperatureScaling(space="logit").fit(z, y)
+
+
 def test_small_work_never_loads_numba():
     code = (
         "import sys, numpy as np, calibrant.metrics as m\n"
@@ -341,6 +382,30 @@ def test_logarithms_of_the_tape_are_those_of_numpy():
         compiled("tape_pass")(code, values[None], work, np.array([1]), slots, sums)
         with np.errstate(divide="ignore", invalid="ignore"):
             np.testing.assert_allclose(sums[:, 0], np.log(values), rtol=3e-16, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["_compiled", "_compiled_bins"])
+def test_kept_machine_code_depends_on_its_own_file_alone(name):
+    """numba looks at the file of a kernel to see if the code on disk is old, not at the files of what it calls."""
+    tree = ast.parse(Path(fast.__file__).parents[1].joinpath(f"{name}.py").read_text(encoding="utf-8"))
+    foreign: set[str] = set()
+
+    def used(node: ast.AST) -> set[str]:
+        return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+    kernels = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("calibrant"):
+            foreign |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign) and used(node.value) & foreign:
+            foreign |= {part for target in node.targets for part in used(target)}
+        elif isinstance(node, ast.FunctionDef) and node.name != "compiled":
+            kernels += 1
+            assert not used(node) & foreign, node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):  # types (part of the key) and flags
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                assert key is None or not used(value.elts[1]) & foreign, ast.unparse(key)
+    assert kernels > 5
 
 
 def test_files_tell_how_much_work_comes(monkeypatch, tmp_path):

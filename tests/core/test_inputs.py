@@ -156,3 +156,19 @@ def test_other_rows_and_other_outcomes_keep_nothing_of_the_old_ones():
     swapped = KS.build().value(forecast.with_codes(other))
     assert swapped == KS.build().value(check_forecast(other, p, caller="test"))
     assert len({whole, part, swapped}) == 3
+
+
+@pytest.mark.parametrize("place", [0, 70_000, -1])
+def test_long_columns_are_checked_to_their_end(place):
+    p, y = np.full(150_000, 0.5), np.arange(150_000) % 2
+    assert check(y, p).n == 150_000
+    for bad in (np.nan, -0.2, 1.7):
+        broken = p.copy()
+        broken[place] = bad
+        with pytest.raises(InputError, match="y_proba"):
+            check(y, broken)
+    for bad in (-1, 2):
+        labels = y.copy()
+        labels[place] = bad
+        with pytest.raises(InputError, match="y_true"):
+            check(labels, p)

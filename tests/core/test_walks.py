@@ -104,7 +104,7 @@ def test_negative_zeros_are_zeros_in_every_class(way, n_classes):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["spread", "sharp", "rounded", "one value", "negative zeros"])
+@pytest.mark.parametrize("kind", ["spread", "sharp", "rounded", "one value", "negative zeros", "ascending"])
 def test_keys_are_sorted_on_any_number_of_threads(monkeypatch, kind, dtype, threads):
     for module in ("parallel", "tables"):
         monkeypatch.setattr(f"calibrant.core.{module}.cores", lambda n_jobs=None: n_jobs or threads)
@@ -118,6 +118,8 @@ def test_keys_are_sorted_on_any_number_of_threads(monkeypatch, kind, dtype, thre
         p = np.full(N, 0.5, dtype)
     elif kind == "negative zeros":
         p = np.where(p < 0.7, dtype(-0.0), p)
+    elif kind == "ascending":  # whole chunks below the middle, and whole ones above
+        p.sort()
     hit = rng.random(N) < 0.3
     keys = ((p + dtype(0)).view(f"i{p.dtype.itemsize}") << 1) | hit
     np.testing.assert_array_equal(sorted_keys(p, hit), np.sort(keys))

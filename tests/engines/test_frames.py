@@ -75,6 +75,17 @@ def test_named_classes_and_normalize():
     assert_same(Summary(3, classes=names).update(names[y], p, normalize=True), found)
 
 
+def test_six_decimals_are_no_bad_rows(make_frame):
+    """Their sums miss 1 by 1e-6, the tolerance, give or take a last bit that hangs on the order of the sum."""
+    rng = np.random.default_rng(0)
+    p, y = np.round(rng.dirichlet(np.ones(3), 400), 6), rng.integers(0, 3, 400)
+    assert np.abs(p.sum(axis=1) - 1).max() > 1e-6
+    assert np.abs(p.sum(axis=1) - 1).max() < 1.1e-6
+    found = summarize(make_frame({f"p_{k}": p[:, k] for k in range(3)} | {"label": y}))
+    assert (found.whole.n, sum(found.rejected.values())) == (400, 0)
+    assert_same(Summary(3).update(y, p), found.whole)
+
+
 def test_bad_rows_are_counted_and_by_option_fatal(make_frame):
     nan = float("nan")
     columns = {

@@ -23,6 +23,7 @@ def columns(kind, dtype):
     p[::53, 0], p[::59, 1], p[::61], p[::67] = np.nan, 1.5, [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]
     p[::71, 2] -= dtype(3e-5)  # within the tolerance of single precision alone
     p[::83] *= dtype(0.98)  # every number is fine, their sum is not
+    p[::89, 0] = 1.005
     label, slices = rng.integers(-1, 4, N), rng.integers(0, 4, N)
     if kind == "pairs":
         return {"confidence": p[:, 0], "correct": label == 1, "g": slices}

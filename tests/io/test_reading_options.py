@@ -122,3 +122,75 @@ def test_text_among_scores_is_refused_in_one_line(tmp_path, spoiled):
     with pytest.raises(CalibrantError) as refused:
         calibrant.evaluate(str(path), n_resamples=0)
     assert "\n" not in str(refused.value)
+
+
+_SLIP = "drop or fix the row"
+_PERCENT = "percent"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s: np.where(np.arange(60) == 7, 1.7, s), _SLIP),  # one number just above 1
+        (lambda s: np.where(np.arange(60) == 7, 17.0, s), _SLIP),  # a point forgotten
+        (lambda s: np.where(np.arange(60) == 7, -0.2, s), _SLIP),
+        (lambda s: 1.7 * s, "turn these scores into probabilities first"),
+        (lambda s: 5 * s, "turn these scores into probabilities first"),  # ratings
+        (lambda s: 300 * s, "turn these scores into probabilities first"),
+        (lambda s: 6 * s - 3, "logit"),
+        (lambda s: 100 * s, _PERCENT),
+        (lambda s: 30 * s**3, _PERCENT),  # rare events: many are below 1%
+    ],
+)
+def test_the_hint_speaks_of_percentages_where_the_numbers_do(change, said, tmp_path):
+    score = change(np.linspace(0.01, 0.99, 60))
+    outcome = np.tile([0, 1], 30)
+    pl.DataFrame({"score": score, "label": outcome}).write_csv(tmp_path / "one.csv")
+    for call in (
+        lambda: calibrant.evaluate(str(tmp_path / "one.csv"), n_resamples=0),
+        lambda: calibrant.measure("brier", outcome, score),
+    ):
+        with pytest.raises(CalibrantError) as caught:
+            call()
+        assert said in str(caught.value)
+        assert (_PERCENT in str(caught.value)) == (said == _PERCENT)
+
+
+@pytest.mark.parametrize(("scale", "bad", "said"), [(1, 1.7, _SLIP), (100, 50.0, _PERCENT), (7, 2.0, "several models")])
+def test_the_hint_of_several_columns(scale, bad, said):
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], 60)
+    p[7, 2] = bad / scale
+    with pytest.raises(CalibrantError, match=said):
+        calibrant.measure("brier", np.arange(60) % 3, scale * p)
+
+
+def test_what_a_new_user_meets(rows, tmp_path):
+    """Words of errors that sent a reader the wrong way, or of rows that were left out without a word."""
+    rows.write_csv("plain.csv")
+    rows[:3].with_columns(pl.when(pl.int_range(3) > 0).then("p_0").alias("p_0")).write_csv("gap.csv")
+    rows.with_columns(pl.col("label") + 1).write_csv("from one.csv")
+    named(rows).write_csv("named.csv")
+    pl.DataFrame({"confidence": rows["p_0"], "correct": rows["label"] == 0}).write_csv("pairs.csv")
+    assert run("fit", "plain.csv", "--method", "temperature", "-o", "cal.json").exit_code == 0
+    names = ",".join(name for name in named(rows).columns if name.startswith("out "))
+    cases = {
+        ("summarize", "gap.csv", "-o", "gap.calsum"): "written to gap.calsum; 1 rows were left out (1 missing)",
+        ("evaluate", "from one.csv"): "in a file: p_1 is the column of class 1",
+        ("compare", "plain.csv", "pairs.csv"): "must hold class probabilities like the first; got top-label pairs",
+        ("compare", "pairs.csv", "plain.csv"): "must hold top-label pairs like the first; got class probabilities",
+        ("check", "plain.csv"): "Hint: for example --max ks=0.02 or --min accuracy=0.9",
+        (
+            "report",
+            "plain.csv",
+            "-o",
+            "page.pdf",
+            "--no-compare",
+            "--resamples",
+            "0",
+        ): "--output must end in .html; got page.pdf",
+        ("apply", "cal.json", "named.csv", "--proba", "out *", "-o", "o.csv"): f"--proba '{names}'",
+    }
+    for words, said in cases.items():
+        done = run(*words)
+        assert said in f"{done.output}{done.exception}", words
+    assert not (tmp_path / "page.pdf").exists()

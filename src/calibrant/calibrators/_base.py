@@ -177,7 +177,7 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
             caller=caller,
             largest=self.largest_logit,
         )
-        self.fitted_on_ = fingerprint(scores.matrix, self.input_space)
+        self.fitted_on_ = fingerprint(scores.matrix, self.input_space, scores.hashes)
         return self.fit_checked(scores, codes, weights, np.arange(scores.n_classes) if names is None else names)
 
     def fit_checked(self, scores: Scores, codes: Ints, weights: Floats, classes: Any) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -271,15 +272,20 @@ class Crossing:
         out = np.empty((m, len(row), self.scores.n_classes)) if whole else None
         spent = np.zeros(m)
         firsts: list[Calibrator | None] = [None] * m  # the fits on the first fold, from which the others start
-        done = 0
+        begun, done = [threading.Event() for _ in range(m)], 0
 
         def one(task: tuple[int, int]) -> None:
             nonlocal done
             number, member = task
             split = flat[number][1]
+            if number:
+                begun[member].wait()
             begin = time.perf_counter()
-            fitted = self.fit(self.entries[member], split.fit, split.fit_weights, floors[number], firsts[member])
-            firsts[member] = firsts[member] or fitted
+            try:
+                fitted = self.fit(self.entries[member], split.fit, split.fit_weights, floors[number], firsts[member])
+                firsts[member] = firsts[member] or fitted
+            finally:
+                begun[member].set()
             p = forecast(fitted, self.scores.rows(split.held))
             place = slice(starts[number], starts[number + 1])
             truth[place, member] = np.maximum(p[np.arange(len(p)), codes[place]], LEAST)
@@ -293,14 +299,11 @@ class Crossing:
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the comparison judges by held-out rows
             floors = [self.floor(split.fit, split.fit_weights) for _, split in flat]
-            keep = np.arange(m)
-            if seconds is not None:
-                keep = self._within(one, spent, seconds / (len(flat) + 1))
-            else:
-                for _ in map_chunks(one, [(0, member) for member in reversed(range(m))]):  # the long fits first
-                    pass
-            for _ in map_chunks(one, [(n, member) for n in range(1, len(flat)) for member in keep.tolist()]):
-                pass
+            keep = np.arange(m) if seconds is None else self._within(one, spent, seconds / (len(flat) + 1))
+            order = keep[::-1].tolist()  # the long fits first; the longest is awaited last
+            tasks = [(0, member) for member in order if seconds is None]
+            tasks += [(n, member) for member in [*order[1:], order[0]] for n in range(1, len(flat))]
+            list(map_chunks(one, tasks))
         self.entries = [self.entries[i] for i in keep]
         return Held(
             truth[:, keep],

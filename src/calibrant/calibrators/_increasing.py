@@ -388,7 +388,7 @@ def fit_increasing(
     """
     n_classes, total = scores.n_classes, float(weights.sum())
     if scores.n * n_classes <= KEPT_VALUES:  # the logarithms of all passes
-        scores = replace(scores, matrix=scores.values(), space="logit", view="raw")
+        scores = replace(scores, matrix=scores.values(), space="logit", view="raw", ends=None)
     near = warm is not None and len(warm.knots) >= 3 and np.isfinite(warm_smoothness)
     beta = common_slope(scores, codes, weights, 1.0 if warm is None else float(warm.slopes.mean()))
     stride = scores.n // max(SAMPLE_ROWS, SAMPLE_VALUES // n_classes)

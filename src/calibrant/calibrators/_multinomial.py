@@ -26,8 +26,6 @@ GRADIENT_TOLERANCE = 1e-8
 #: The same for one of many similar fits that are only compared.
 WARM_TOLERANCE = 1e-6
 MAX_STEPS = 200
-#: Classes up to which one compiled pass forms the Hessian too; beyond, a matrix product is faster.
-FEW_CLASSES = 32
 #: Products with a Hessian that is not formed per step; how many are too many without its blocks, and their least rows.
 MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 #: Multiplications those blocks may cost if every row counted; above, they are summed over a strided sample of the rows.
@@ -237,25 +235,21 @@ class Diagonal(Penalized):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._kernel = fast.kernel("vector_pass", 15 * self.x.size) if self.k <= FEW_CLASSES else None
-        self._pass: Any = None
+        self._kernel = fast.kernel("vector_pass", 15 * self.x.size)
 
     def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
-        """Return loss and slopes: softmax, slopes and the products of the Hessian in one compiled pass, else NumPy."""
+        """Return loss and slopes, from one compiled pass or from NumPy."""
         kernel, k = self._kernel, self.k
         if kernel is None:
             return super()._likelihood(theta)
         given = np.ascontiguousarray(self.x, np.float64), self.codes, self.share
 
-        def visit(rows: slice) -> tuple[float, Floats, Floats]:
-            sums, blocks = np.zeros((3, k)), np.zeros((3, k, k))
-            return kernel(*(array[rows] for array in given), theta, self.q[rows], sums, blocks), sums, blocks
+        def visit(rows: slice) -> tuple[float, Floats]:
+            slopes = np.zeros((2, k))
+            return kernel(*(array[rows] for array in given), theta, self.q[rows], slopes), slopes
 
-        losses, sums, blocks = zip(*map_chunks(visit, row_chunks(self.n, 8 * k)), strict=True)
-        self._pass = np.sum(sums, axis=0), np.sum(blocks, axis=0)
-        true = self.share * self.x[np.arange(self.n), self.codes]
-        hits = np.stack([np.bincount(self.codes, each, k) for each in (true, self.share)])
-        return sum(losses), self._pass[0][:2] - hits
+        losses, slopes = zip(*map_chunks(visit, self.chunks), strict=True)
+        return sum(losses), np.sum(slopes, axis=0)
 
     def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
         return np.add(np.multiply(theta[0], self.x[rows], out=out), theta[1], out=out)
@@ -270,27 +264,20 @@ class Diagonal(Penalized):
         return lambda r: r / diagonal
 
     def _hessian(self) -> Floats:
-        k, index = self.k, np.arange(self.k)
-        if self._pass is not None:
-            (cross, plain, square), (scores, mixed, chances) = self._pass
-            hessian = -np.block([[scores, mixed], [mixed.T, chances]])
-        else:
+        k = self.k
 
-            def visit(rows: slice) -> tuple[Floats, Floats]:
-                root, x = np.sqrt(self.share[rows]), self.x[rows]
-                both = np.empty((len(x), 2 * k))
-                chances = np.multiply(self.q[rows], root[:, None], out=both[:, k:])
-                moved = np.multiply(chances, x, out=both[:, :k])
-                return np.asarray(both.T @ both), np.append(root @ both, root @ (moved * x)).reshape(3, k)
+        def visit(rows: slice) -> tuple[Floats, Floats]:
+            root, x = np.sqrt(self.share[rows]), self.x[rows]
+            both = np.empty((len(x), 2 * k))
+            chances, moved = both[:, k:], both[:, :k]
+            np.multiply(self.q[rows], root[:, None], out=chances)
+            np.multiply(chances, x, out=moved)
+            return np.asarray(both.T @ both), np.append(root @ both, root @ (moved * x)).reshape(3, k)
 
-            products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
-            hessian, (cross, plain, square) = -np.sum(products, axis=0), np.sum(sums, axis=0)
-        hessian[index, index] += square
-        hessian[index, k + index] += cross
-        hessian[k + index, index] += cross
-        hessian[k + index, k + index] += plain
-        hessian[np.diag_indices(2 * k)] += 2 * self.penalty.ravel()
-        return np.asarray(hessian)
+        products, sums = zip(*map_chunks(visit, self.chunks), strict=True)
+        cross, plain, square = (np.diag(each) for each in np.sum(sums, axis=0))
+        own = np.block([[square, cross], [cross, plain]])
+        return np.asarray(own - np.sum(products, axis=0) + 2 * np.diag(self.penalty.ravel()))
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:

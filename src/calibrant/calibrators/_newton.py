@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._scores import Scores
 from calibrant.core import fast
-from calibrant.core.links import row_max
+from calibrant.core.links import FEW_COLUMNS, row_max
 from calibrant.core.parallel import map_chunks
 
 T = TypeVar("T")
@@ -35,8 +35,9 @@ ORDER = 8
 DOUBLINGS = 24
 #: Binomial coefficients, by which cumulants follow from moments.
 WAYS = np.array([[comb(n, i) for i in range(ORDER)] for n in range(ORDER)], dtype=np.float64)
-#: Up to this many classes sums over the classes run column by column.
-FEW_COLUMNS = 32
+#: Sums over the classes of numbers and of products, where a class is a row of the array or a column.
+_BY_COLUMN: Any = (partial(np.add.reduce, axis=0), partial(np.einsum, "ij,ij->j"))
+_BY_ROW: Any = (partial(np.einsum, "ij->i"), np.vecdot)
 #: What a score costs here, against one look at a number: several passes with an exponential each.
 _WORTH = 15
 
@@ -69,37 +70,35 @@ def blocks(scores: Scores, values: int = 0) -> list[slice]:
     return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
 
 
-def nll_sums(z: Floats, codes: Ints, weights: Floats, smooth: float, beta: float) -> Sums:
+def nll_sums(z: Array, codes: Ints, weights: Floats, smooth: float, beta: float, peaks: Array | None = None) -> Sums:
     """Negative log-likelihood of softmax(βz) and its derivatives: the cumulants of the logits per row.
 
     d/dβ = E_q[z] − z_y and d²/dβ² = Var_q[z] with q = softmax(βz), so the loss is convex in β; the next ones are the
     further cumulants of z under q. `smooth` shares that much of each label evenly over the classes.
     """
-    if z.shape[1] > FEW_COLUMNS:
-        d = z - row_max(z)[:, None]
-        total, product = partial(np.einsum, "ij->i"), _row_products
-        target = d[np.arange(len(d)), codes]
-    else:  # short rows are added column by column
-        d = np.array(z.T, order="C")
-        d -= d.max(axis=0)
-        total, product = partial(np.add.reduce, axis=0), partial(np.einsum, "ij,ij->j")
-        target = d[codes, np.arange(len(z))]
-    e = beta * d
-    np.exp(e, out=e)
-    mass, square, moments = total(e), d * d, np.empty((ORDER, len(z)))
-    for i in range(0, ORDER, 2):
-        if i:
-            e *= square
-        moments[i], moments[i + 1] = product(e, d), product(e, square)
-    if smooth:
-        target = (1 - smooth) * target + smooth * total(d) / z.shape[1]
+    n, k = z.shape
+    peaks = np.asarray(row_max(z) if peaks is None else peaks, dtype=np.float64)
+    target, mass, moments = z[np.arange(n), codes] - peaks, np.empty(n), np.empty((ORDER, n))
+    few = k <= FEW_COLUMNS  # short rows are added column by column, long ones a few at a time
+    step, total, product = (n, *_BY_COLUMN) if few else (max(1, FEW_VALUES // k), *_BY_ROW)
+    room = np.empty(3 * step * k + 7)  # used from a whole cache line on: loads across two take twice as long
+    room = room[-room.ctypes.data // 8 % 8 :][: 3 * step * k].reshape((3, k, n) if few else (3, step, k))
+    for rows in (slice(start, min(start + step, n)) for start in range(0, n, step)):
+        d, e, square = room if few else room[:, : rows.stop - rows.start]
+        np.copyto(d, z.T if few else z[rows])
+        d -= peaks if few else peaks[rows, None]
+        np.exp(np.multiply(d, beta, out=e), out=e)
+        mass[rows] = total(e)
+        np.multiply(d, d, out=square)
+        for i in range(0, ORDER, 2):
+            if i:
+                e *= square
+            moments[i, rows], moments[i + 1, rows] = product(e, d), product(e, square)
+        if smooth:
+            target[rows] = (1 - smooth) * target[rows] + smooth * total(d) / k
     slopes = cumulants(moments / mass)
     slopes[0] -= target
-    return Sums.of([weights @ (np.log(mass) - beta * target), *(slopes @ weights)])
-
-
-def _row_products(a: Floats, b: Floats) -> Floats:
-    return np.asarray((a[:, None, :] @ b[:, :, None])[:, 0, 0])
+    return Sums.of([float(weights @ (np.log(mass) - beta * target)), *(slopes @ weights)])
 
 
 def cumulants(moments: Floats) -> Floats:
@@ -172,18 +171,21 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
     one by one.
     """
     compiled = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes) if loss == "nll" else None
-    kernel = nll_sums if loss == "nll" else brier_sums
+    raw = scores.space == "logit" == scores.view and loss == "nll"
 
     def visit(rows: slice) -> Sums:
+        z = scores.matrix[rows] if raw else scores.block(rows)
+        given = z, codes[rows], weights[rows]
+        if loss != "nll":
+            return brier_sums(*given, smooth, beta)
+        peaks = scores.ends[1, rows] if raw and scores.ends is not None else row_max(z)
         if compiled is None:
-            return kernel(scores.block(rows), codes[rows], weights[rows], smooth, beta)
-        z = scores.matrix[rows] if scores.space == "logit" and scores.view == "logit" else scores.block(rows)
-        tidy = (np.ascontiguousarray(array) for array in (z, codes[rows], weights[rows]))
+            return nll_sums(*given, smooth, beta, peaks)
         sums = np.zeros(1 + ORDER)
-        compiled(*tidy, smooth, beta, sums)
+        compiled(*map(np.ascontiguousarray, (*given, peaks.astype(np.float64))), smooth, beta, sums)
         return Sums.of(sums)
 
-    parts = each_block(visit, scores, COMPILED_VALUES if compiled else 0)
+    parts = each_block(visit, scores, COMPILED_VALUES if compiled or (raw and scores.n_classes > FEW_COLUMNS) else 0)
     return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
 
 
@@ -205,13 +207,15 @@ def search(sums: Callable[[slice, float], Sums], n: int, start: float, low: floa
 def spread(scores: Scores, codes: Ints) -> tuple[float, bool]:
     """Largest distance of a logit from the peak of its row, and whether every truth is a peak (separable)."""
 
-    def visit(rows: slice) -> tuple[float, bool]:
-        z = scores.matrix[rows] if scores.space == "logit" else scores.block(rows)  # comparing needs no float64
-        peak = row_max(z)
-        return float((peak - row_max(z, np.minimum)).max()), bool((z[np.arange(len(z)), codes[rows]] >= peak).all())
+    def visit(rows: slice) -> Floats:
+        z = scores.block(rows)
+        return np.stack([row_max(z, np.minimum), row_max(z), z[np.arange(len(z)), codes[rows]]])
 
-    parts = each_block(visit, scores)
-    return max(width for width, _ in parts), all(right for _, right in parts)
+    if scores.ends is None:
+        low, peak, truth = np.concatenate(each_block(visit, scores), axis=1)
+    else:
+        (low, peak), truth = scores.ends, scores.matrix[np.arange(scores.n), codes]
+    return float((peak - low).max()), bool((truth >= peak).all())
 
 
 def _step(now: Sums) -> tuple[float, float]:

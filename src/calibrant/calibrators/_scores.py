@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
+from calibrant.core.fingerprint import row_hashes
 from calibrant.core.folds import stratified_folds
 from calibrant.core.inputs import Forecast, check_classes, check_labels, check_matrix, check_space, check_weights
 from calibrant.core.links import log_odds, log_softmax, softmax
@@ -29,7 +30,8 @@ class Scores:
     """A checked score matrix (n, K) in its own dtype and the view a method wants.
 
     `floor` is the weight of the uniform distribution mixed in before a logarithm is taken; when it is
-    0 an exact zero takes `smallest`, or the smallest positive value of its row if that is lower.
+    0 an exact zero takes `smallest`, or the smallest positive value of its row if that is lower. What the check of
+    logits saw on its way may be kept: the smallest and largest of each row (2, n), and the hashes of the rows.
     """
 
     matrix: Array
@@ -38,6 +40,8 @@ class Scores:
     clip: bool = False
     floor: float = 0.0
     smallest: float = 0.0
+    ends: Floats | None = None
+    hashes: Array | None = None
 
     @property
     def n(self) -> int:
@@ -89,7 +93,8 @@ class Scores:
 
     def rows(self, keep: Any) -> Scores:
         """Return some rows as scores of their own."""
-        return replace(self, matrix=self.matrix[keep])
+        ends, hashes = (None if one is None else one[..., keep] for one in (self.ends, self.hashes))
+        return replace(self, matrix=self.matrix[keep], ends=ends, hashes=hashes)
 
     def _lift(self, p: Floats) -> Floats:
         """Make every probability positive."""
@@ -134,8 +139,12 @@ def check_scores(
         if space == "logit":
             if matrix.ndim == 1:  # log-odds z are the logits (0, z)
                 matrix = np.stack([np.zeros_like(matrix), matrix], axis=1)
-            _check_logits(matrix, caller, largest)
-            return Scores(matrix, space, view)
+            ends = np.empty((2, len(matrix))) if n_classes is None and width > 2 else None  # a fit hashes its rows too
+            hashes = None if ends is None else row_hashes(matrix, space, ends)
+            most = min(largest, float(np.finfo(matrix.dtype).max))
+            if ends is None or not -most <= ends.min() <= ends.max() <= most:  # nan is neither
+                _check_logits(matrix, caller, most)
+            return Scores(matrix, space, view, ends=ends, hashes=hashes)
         codes = np.zeros(len(matrix), dtype=np.int64)
         forecast = Forecast(codes, matrix, None, None, width, space, caller)
         forecast._pass()
@@ -145,9 +154,7 @@ def check_scores(
     return Scores(matrix, space, view, clip=forecast._clip)
 
 
-def _check_logits(matrix: Array, caller: str, largest: float) -> None:
-    most = min(largest, float(np.finfo(matrix.dtype).max))
-
+def _check_logits(matrix: Array, caller: str, most: float) -> None:
     def clean(rows: slice) -> bool:
         return bool(-most <= matrix[rows].min() and matrix[rows].max() <= most)  # nan is neither
 

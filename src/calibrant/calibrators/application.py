@@ -74,8 +74,9 @@ def class_order(
     _check_fitted(calibrator, caller)
     known = np.asarray(calibrator.classes_).tolist()
     nameless = known == list(range(len(known)))
+    every = columns if len(columns) == len(known) else [*map(str, names or ())]
+    first = ",".join(every[:3]) + (",…" if len(every) > 3 else "")
     if names is None and not nameless and not ordered and len(columns) == len(known) > 2:
-        first = ",".join(columns[:3]) + (",…" if len(columns) > 3 else "")
         hint = f"call them so, or say the order of the columns with {{proba={first}}}"
         raise input_error("data", caller, f"have the classes {_shown(known)}", f"no names in {_shown(columns)}", hint)
     if names is None or (nameless and ordered):
@@ -84,8 +85,7 @@ def class_order(
     if set(map(_word, known)) != set(map(_word, given)):
         hint = "use predictions of the same model"
         if nameless and len(known) == len(given):
-            order = ",".join(map(str, given[:3])) + (",…" if len(given) > 3 else "")
-            hint = f"the calibrator has no names: say the order of the columns with {{proba={order}}}"
+            hint = f"the calibrator has no names: say the order of the columns with {{proba={first}}}"
         shown = [_shown(one) for one in (known, given)]
         raise input_error("data", caller, f"have the classes {shown[0]}", shown[1], hint)
     places = {_word(name): place for place, name in enumerate(given)}

@@ -27,14 +27,15 @@ def fit_temperature(scores: Scores, codes: Ints, weights: Floats, loss: str) -> 
     Shared by every method that starts from temperature scaling. `scores` come in a logit or log view.
     """
     total = float(weights.sum())
+    known = scores.ends if scores.view == "logit" else None
     if scores.matrix.size <= _newton.ALONE:  # the logarithms of all passes
-        scores = replace(scores, matrix=scores.values(), space="logit", view="logit")
+        scores = replace(scores, matrix=scores.values(), space="logit", view="logit", ends=known)
     width, separable = _newton.spread(scores, codes)
     if width == 0:
         _doubt("all scores of every row are equal, so no temperature is determined; T = 1 is kept.")
         return 1.0
     if width > LARGEST:  # powers of such scores overflow
-        small = replace(scores, matrix=scores.matrix / width)
+        small = replace(scores, matrix=scores.matrix / width, ends=None)
         return width * fit_temperature(small, codes, weights, loss)
     smooth = 0.0
     if separable:  # the optimum is T = 0; one doubtful row in n + 2 (Platt's targets) keeps it finite

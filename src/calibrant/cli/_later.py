@@ -17,16 +17,19 @@ from typing import Any
 
 #: What waits, and of scipy.special the part that has nearly all its functions and loads in a tenth of the time.
 _WAITING = {"numpy.f2py": "", "numpy.testing": "", "pandas": "", "scipy.special": "_ufuncs", "scipy.stats": ""}
-_LOCK = RLock()
 
 
 class _Later(ModuleType):
     """A module that is empty until it is asked for a name."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.once = RLock()  # of its own: a thread that loads another module must not wait for this one
+
     def __getattr__(self, name: str) -> Any:
         if name in {"__path__", "__file__", "__cached__"}:  # asked for, and then set, when a module is made
             raise AttributeError(name)
-        with _LOCK:
+        with self.once:
             if "waits" in vars(self) and (core := _WAITING[self.__name__]):
                 part = import_module(f"{self.__name__}.{core}")
                 if name in part.__all__:

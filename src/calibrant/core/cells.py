@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core.parallel import CHUNK_BYTES
-from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, sum_by, width_index
+from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES
+from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, merge, width_index
 from calibrant.errors import input_error
 
 #: Below this many pairs a sort is cheaper than a dense array of all cells.
@@ -49,24 +49,6 @@ def fill_cells(pairs: Pairs, grid: int) -> Table:
         return np.bincount(index, values, size)[used].astype(np.float64)
 
     return Table.of(grid, dense_keys(used, grid), count[used], pairs, collect)
-
-
-def merge(tables: Sequence[Table], grid: int) -> Table:
-    """Add many tables of one grid in one go."""
-    filled = [table for table in tables if len(table)]
-    if len(filled) < 2:
-        return filled[0] if filled else Table.empty(grid)
-    keys, where = np.unique(np.concatenate([table.key for table in filled]), return_inverse=True)
-    shared: dict[tuple[int, ...], Floats] = {}
-
-    def both(name: str) -> Floats:
-        columns = [getattr(table, name) for table in filled]
-        same = tuple(id(column) for column in columns)  # w, w2 and n are one array without weights; so are ws and we
-        if same not in shared:
-            shared[same] = sum_by(where, np.concatenate(columns), len(keys))
-        return shared[same]
-
-    return Table(grid, keys, *(both(name) for name in COLUMNS))
 
 
 def bounds(table: Table) -> tuple[Floats, Floats]:
@@ -218,8 +200,8 @@ def cell_pairs(table: Table) -> Pairs:
 #: What a visit returns: whether the rows are clean, their highest score, sums of bins.
 Found = tuple[bool, float, Floats]
 Visit = Callable[[Array, Ints], Found]
-#: Bytes of a matrix that NumPy looks at together.
-_PIECE = CHUNK_BYTES // 4
+#: Bytes of a matrix that NumPy looks at together: of fewer, threads would wait for each other between calls.
+PIECE = 3 * CHUNK_BYTES // 4
 
 
 def bits_of(block: Array) -> Array:
@@ -233,10 +215,15 @@ def pieces(n: int, row_bytes: int, size: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
+def shares(n: int, row_bytes: int) -> list[slice]:
+    """Cut `n` rows into what a thread takes at once: neither so much that one ends late, nor many large arrays."""
+    return pieces(n, row_bytes, min(16 * PIECE, 2 * CHUNK_SCORES * row_bytes, max(PIECE, n * row_bytes // 8)))
+
+
 def clean_rows(bits: Array, sums: Array, tolerance: float) -> tuple[bool, float]:
     """Whether largest bits of rows are those of probabilities and sums near 1, and the highest score."""
     high = float(bits.max(keepdims=True).view(sums.dtype)[0])
-    near = bool((np.abs(sums - 1) <= 0.5 * tolerance).all())
+    near = bool(abs(sums.min() - 1) <= 0.5 * tolerance and abs(sums.max() - 1) <= 0.5 * tolerance)
     return near and not np.signbit(high) and high <= 1 + tolerance, high
 
 
@@ -255,30 +242,29 @@ def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[in
     lanes = max(1, 512 // k)  # rows that are added up side by side
 
     def plain(block: Array, codes: Ints) -> Found:
-        flat, edge = block.ravel(), block.dtype.type(first_edge(m, block.dtype.name))
-        size = -(-max(16, _PIECE // block.strides[0]) // lanes) * lanes
-        below, offset = np.empty((size, k)), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
-        out, highest, slots, scores = np.zeros((3, k, m)), 0.0, [], []
+        edge = block.dtype.type(first_edge(m, block.dtype.name))
+        size = -(-max(16, PIECE // block.strides[0]) // lanes) * lanes
+        below, offset = np.empty((size, k), block.dtype), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
+        out, highest = np.zeros((3, k * m)), 0.0
         for start in range(0, len(block), size):
-            part = block[start : start + size]
+            part, own = block[start : start + size], codes[start : start + size]
             clean, high = clean_rows(bits_of(part).ravel(), np.einsum("ij->i", part), tolerance)
             if not clean and tolerance < math.inf:
                 return clean, high, out
             highest = max(highest, high)
             below[: len(part)], below[len(part) :] = part, 0.0
             above = np.flatnonzero(part.ravel() > edge)
-            score = np.minimum(below.ravel()[above], 1.0)
+            score = np.minimum(below.ravel()[above], 1, dtype=np.float64)
             below.ravel()[above] = 0.0
-            out[1, :, 0] += below.reshape(-1, lanes * k).sum(axis=0).reshape(lanes, k).sum(axis=0)
-            slots.append(offset[above] + np.ceil((score - SLACK) * m).astype(np.int64))
-            scores.append(score)
-        slot, score = np.concatenate(slots), np.concatenate(scores)
-        out[0, :, 1:] = np.bincount(slot, minlength=k * m).reshape(k, m)[:, 1:]
-        out[1] += np.bincount(slot, score, k * m).reshape(k, m)
-        out[0, :, 0] = len(block) - out[0].sum(axis=1)
-        truth = width_index(flat[np.arange(0, block.size, k) + codes], m) + codes * m
-        out[2] = np.bincount(truth, minlength=k * m).reshape(k, m)
-        return True, highest, out.reshape(3, -1)
+            out[1, ::m] += below.reshape(-1, lanes * k).sum(axis=0, dtype=np.float64).reshape(lanes, k).sum(axis=0)
+            slot = np.ceil((score - SLACK) * m).astype(np.int64)
+            slot += offset[above]
+            np.add.at(out[0], slot, 1.0)
+            np.add.at(out[1], slot, score)
+            truth = width_index(part.ravel()[np.arange(0, part.size, k) + own], m)
+            np.add.at(out[2], truth + own * m, 1.0)
+        out[0, ::m] = len(block) - out[0].reshape(k, m)[:, 1:].sum(axis=1)
+        return True, highest, out
 
     return plain if kernel is None else compiled
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,21 +20,22 @@ _KDE_LOW, _KDE_HIGH = -0.6, 1.6
 _SMOOTH_TOLERANCE = 1e-11
 
 
-def _linear_binning(score: Floats, scale: float, shift: float, weights: Floats, m: int) -> Floats:
+def _linear_binning(score: Floats, scale: float, shift: float, weights: Callable[[slice], Floats], m: int) -> Floats:
     """Share each weight between the two grid points around the position score·scale + shift, above −1, in chunks."""
     kernel = fast.kernel("linear_pass", len(score))
 
     def visit(rows: slice) -> Floats:
         position = score[rows] * scale  # new memory is slow to get, unless it is little
         position += shift
+        weight = weights(rows)
         if kernel is not None:
             out = np.zeros((m, 2))
-            kernel(position, np.ascontiguousarray(weights[rows]), m, out)
+            kernel(position, np.ascontiguousarray(weight), m, out)
             return out.T
         low = np.clip(position.astype(np.int64), 0, m - 2)
         upper = np.clip(position - low, 0.0, 1.0)
-        upper *= weights[rows]
-        return np.stack([np.bincount(low, weights[rows] - upper, m), np.bincount(low, upper, m)])
+        upper *= weight
+        return np.stack([np.bincount(low, weight - upper, m), np.bincount(low, upper, m)])
 
     total = np.zeros((2, m))
     for part in map_chunks(visit, row_chunks(len(score))):
@@ -108,7 +110,7 @@ def kde_curves(
     response = np.fft.rfft(kernel, length)
 
     def smooth(weight: Floats) -> Floats:
-        mass = _linear_binning(both, 1.0 / step, -_KDE_LOW / step, np.concatenate([weight, weight]), grid)
+        mass = _linear_binning(both, 1.0 / step, -_KDE_LOW / step, np.concatenate([weight, weight]).__getitem__, grid)
         full = np.fft.irfft(np.fft.rfft(mass, length) * response, length)
         return np.maximum(full[reach : reach + grid], 0.0)
 
@@ -157,7 +159,7 @@ def isotonic_curve(w: Floats, wt: Floats) -> Floats:
     return np.asarray(pav(wt / w, w))
 
 
-def smooth_error(score: Floats, residual: Floats, grid: int, total: float) -> float:
+def smooth_error(score: Floats, residual: Callable[[slice], Floats], grid: int, total: float) -> float:
     """Return σ with Σ|K_σ * residual|/total = σ for the Gaussian kernel reflected at 0 and 1.
 
     On the midpoints of a grid reflection is what a cosine transform does, so smoothing is one product.

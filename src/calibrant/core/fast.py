@@ -15,11 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from calibrant._typing import Array, Ints
-
-__all__ = ["expect", "kernel", "top_visit"]
+__all__ = ["expect", "kernel"]
 
 #: Numbers below which a call is not worth a compiled kernel.
 LEAST = 1 << 15
@@ -73,21 +69,3 @@ def expect(numbers: float) -> None:
     """Count numbers that this process is about to see: the kernels are loaded before the first, not amid them."""
     global _seen  # noqa: PLW0603 -- as in `kernel`
     _seen += numbers
-
-
-def top_visit(
-    kernel: Callable[..., Any],
-    matrix: Array,
-    tolerance: float,
-    top: Ints,
-    top_score: Array,
-    careful: Callable[[slice], tuple[bool, bool]],
-) -> Callable[[slice], tuple[bool, bool]]:
-    """Return the compiled twin of a visit; rows it cannot clear are left to the careful one."""
-    bits = matrix.view(np.dtype(f"u{matrix.dtype.itemsize}"))
-
-    def visit(rows: slice) -> tuple[bool, bool]:
-        bad, high = kernel(bits[rows], matrix[rows], 0.5 * tolerance, top[rows], top_score[rows])
-        return (True, high > 1) if not bad and high <= 1 + tolerance else careful(rows)
-
-    return visit

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibrant._typing import Array
 from calibrant.core import fast
+from calibrant.core.links import FEW_COLUMNS, row_max
 from calibrant.core.parallel import map_chunks, row_chunks
 
 __all__ = ["fingerprint", "moment_rows", "row_hashes", "seen_counts", "share_of_counts", "share_seen"]
@@ -35,8 +36,10 @@ def _mixed(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-def row_hashes(scores: Array, space: str = "proba") -> Array:
+def row_hashes(scores: Array, space: str = "proba", ends: Array | None = None) -> Array:
     """Return one 64-bit number per row of scores; of two classes only what tells them apart counts.
+
+    `ends` (2, n) get the smallest and largest score of each row of more than two.
 
     Examples
     --------
@@ -51,16 +54,19 @@ def row_hashes(scores: Array, space: str = "proba") -> Array:
     steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     places = _mixed(steps) | np.uint64(1)
     out = np.empty(len(matrix), dtype=np.uint64)
-    kernel = fast.kernel("hash_pass", matrix.size)
+    kernel, none = fast.kernel("hash_pass", matrix.size), np.empty((2, 0))
+    room = none if ends is None or matrix.shape[1] <= FEW_COLUMNS else ends
 
     def visit(rows: slice) -> None:
-        kind = None if matrix.dtype == np.float32 and kernel is not None else np.float64
-        near = np.ascontiguousarray(matrix[rows], dtype=kind)
+        if ends is not None and (kernel is None or room is none):
+            ends[:, rows] = row_max(matrix[rows], np.minimum), row_max(matrix[rows])
         if kernel is not None:
-            kernel(near, GRID, places, out[rows])
+            near = np.ascontiguousarray(matrix[rows], dtype=None if matrix.dtype == np.float32 else np.float64)
+            kernel(near, GRID, places, out[rows], room[:, rows])
             return
+        near = np.array(matrix[rows], dtype=np.float64, order="C")
         with np.errstate(over="ignore", invalid="ignore"):
-            near = near * GRID
+            near *= GRID
             near += _ROUND
         out[rows] = np.einsum("ij,j->i", near.view(np.uint64), places)
 
@@ -68,7 +74,7 @@ def row_hashes(scores: Array, space: str = "proba") -> Array:
     return _mixed(out)
 
 
-def fingerprint(scores: Array, space: str = "proba") -> dict[str, Any]:
+def fingerprint(scores: Array, space: str = "proba", hashes: Array | None = None) -> dict[str, Any]:
     """Return the fingerprint of rows: n, sum of hashes, fraction of rows with a twin, smallest hashes.
 
     Examples
@@ -77,7 +83,7 @@ def fingerprint(scores: Array, space: str = "proba") -> dict[str, Any]:
     >>> found["n"], found["twins"]
     (3, 0.0)
     """
-    hashes = row_hashes(scores, space)
+    hashes = row_hashes(scores, space) if hashes is None else hashes
     distinct, counts = np.unique(hashes, return_counts=True)
     with np.errstate(over="ignore"):
         total = int(hashes.sum(dtype=np.uint64))

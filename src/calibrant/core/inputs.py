@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.core import fast, one_pass, refusals
+from calibrant.core.cells import bits_of
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
@@ -180,9 +181,17 @@ def check_labels(
         array = as_float
     elif array.dtype.kind not in "iub":
         raise refusals.bad_label(array, n_classes, caller)
-    if not later and len(array) and (array.min() < 0 or array.max() >= n_classes):
+    if not later and len(array) and not 0 <= (ends := _extremes(array))[0] <= ends[1] < n_classes:
         raise refusals.bad_label(array, n_classes, caller)
     return array.astype(np.int64, copy=False)
+
+
+def _extremes(values: Array) -> tuple[Any, Any]:
+    """Return the lowest and the highest of some numbers, nan where there is one."""
+    if len(values) > CHUNK_SCORES:
+        ends = map_chunks(lambda rows: (values[rows].min(), values[rows].max()), row_chunks(len(values)))
+        values = np.array(list(ends))
+    return values.min(), values.max()
 
 
 def _encode(array: Array, classes: tuple[Any, ...], caller: str) -> Ints:
@@ -227,8 +236,8 @@ def check_matrix(y_proba: ArrayLike, argument: str, caller: str) -> Array:
     return array
 
 
-#: How far a row sum may miss 1, or a value [0, 1], by rounding of its dtype.
-TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2}
+#: How far a row sum may miss 1, or a value [0, 1], by rounding; six decimals miss by 1e-6, which no last bit may judge.
+TOLERANCE = {"float64": 1.000001e-6, "float32": 1e-4, "float16": 1e-2}
 #: More bins than this are no request that could be met.
 MOST_BINS = 1_000_000
 
@@ -321,10 +330,18 @@ class Forecast(ForecastAnswers):
         top = np.empty(n, dtype=np.int64)
         top_score = np.empty(n, dtype=np.float64 if logits or self._scale is not None else matrix.dtype)
         lse = np.empty(n) if logits else None
+        width = k * max(4, matrix.dtype.itemsize) // 4
+        one_chunk = n * width <= CHUNK_BYTES
+        careful = one_chunk or logits or half or self._scale is not None or not matrix.flags.c_contiguous
+        kernel = None if careful else fast.kernel("top_pass", n * k)
 
         @np.errstate(over="ignore", invalid="ignore")
         def visit(rows: slice) -> tuple[bool, bool]:
             block = matrix[rows].astype(np.float32) if half else matrix[rows]
+            if kernel is not None:  # rows that it cannot clear are looked at below
+                bad, high = kernel(bits_of(block), block, 0.5 * tolerance, top[rows], top_score[rows])
+                if not bad and high <= 1 + tolerance:
+                    return True, high > 1
             peak, best, clean = _peak(block, logits)
             top[rows] = peak
             if lse is not None:
@@ -349,14 +366,7 @@ class Forecast(ForecastAnswers):
             )
             return near and low >= -tolerance and high <= 1 + tolerance, low < 0 or high > 1
 
-        width = k * max(4, matrix.dtype.itemsize) // 4
-        one_chunk = n * width <= CHUNK_BYTES
-        look: Callable[[slice], tuple[bool, bool]] = visit
-        if not one_chunk and not logits and self._scale is None and matrix.flags.c_contiguous and not half:
-            compiled = fast.kernel("top_pass", n * k)
-            if compiled is not None:
-                look = fast.top_visit(compiled, matrix, tolerance, top, top_score, visit)
-        verdicts = [visit(slice(0, n))] if one_chunk else list(map_chunks(look, row_chunks(n, width)))
+        verdicts = [visit(slice(0, n))] if one_chunk else list(map_chunks(visit, row_chunks(n, width)))
         if not all(ok for ok, _ in verdicts):
             raise refusals.bad_row(
                 matrix, tolerance, self.space, normalized=self._scale is not None, caller=self.caller
@@ -372,7 +382,7 @@ class Forecast(ForecastAnswers):
                 raise refusals.bad_column(p, tolerance, self.space, self.caller)
             self._log_odds = p.astype(np.float64)
             self.matrix = p = sigmoid(p)
-        low, high = float(p.min()), float(p.max())
+        low, high = map(float, _extremes(p))
         if not (low >= -tolerance and high <= 1 + tolerance):  # also catches nan
             raise refusals.bad_column(p, tolerance, "proba", self.caller)
         self._clip = low < 0 or high > 1

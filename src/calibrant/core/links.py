@@ -7,7 +7,7 @@ import numpy as np
 from calibrant._typing import Array, Floats
 
 #: Most columns that are compared one after the other.
-FEW_COLUMNS = 16
+FEW_COLUMNS = 32
 
 
 def row_max(z: Array, larger: np.ufunc = np.maximum) -> Array:

@@ -12,14 +12,12 @@ import numpy as np
 
 from calibrant._typing import Array, Ints
 from calibrant.core import fast
-from calibrant.core.cells import Found, Visit, bits_of, class_visit, clean_rows, pieces
-from calibrant.core.parallel import CHUNK_BYTES, map_chunks, row_chunks
+from calibrant.core.cells import PIECE, Found, Visit, bits_of, class_visit, clean_rows, pieces, shares
+from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
 from calibrant.core.tables import Bins, count_width, folded, lanes_of
 
 __all__ = ["walk"]
 
-#: Bytes of a matrix that a thread takes at once, and those NumPy looks at together.
-_TASK, _PIECE = 4 * CHUNK_BYTES, CHUNK_BYTES // 4
 #: Below so many classes the largest of each row is found faster column by column.
 _NARROW = 32
 #: Entries above this are alone at the top of their row.
@@ -31,7 +29,6 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
 
     `kind` is "top" or "classes" of a matrix (n, K), or "column", the probability of class 1.
     """
-    n, row_bytes = len(matrix), matrix.strides[0]
     if not matrix.flags.c_contiguous or matrix.dtype.itemsize not in (4, 8):
         return None
     kernel = fast.kernel({"top": "top_bins_pass", "classes": "class_pass", "column": "width_pass"}[kind], matrix.size)
@@ -43,7 +40,7 @@ def walk(kind: str, matrix: Array, codes: Ints, tolerance: float, m: int) -> tup
         known = kernel is not None or alone or _in_range(codes[rows], k)  # others look for themselves
         return visit(matrix[rows], codes[rows]) if known else (False, 0.0, np.zeros(()))
 
-    found = list(map_chunks(look, pieces(n, row_bytes, _TASK), 1 if alone else None))
+    found = list(map_chunks(look, shares(len(matrix), matrix.strides[0]), 1 if alone else None))
     if not all(clean for clean, _, _ in found):
         return None
     total = sum((sums for _, _, sums in found[1:]), found[0][2])
@@ -68,7 +65,7 @@ def _top_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int
     def plain(block: Array, codes: Ints) -> Found:
         bits, sums, out = bits_of(block), np.empty(len(block), block.dtype), np.zeros((2, size))
         best, top = np.empty(len(block), bits.dtype), np.empty(len(block), np.intp)
-        for rows in pieces(len(block), block.strides[0], _PIECE):  # no matrix products: BLAS has threads of its own
+        for rows in pieces(len(block), block.strides[0], PIECE):  # no matrix products: BLAS has threads of its own
             if k < _NARROW:
                 columns = np.ascontiguousarray(bits[rows].T)
                 columns.max(axis=0, out=best[rows])
@@ -104,8 +101,8 @@ def _column_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[
         return not bad and high <= 1 + tolerance, high, out.T
 
     def plain(score: Array, codes: Ints) -> Found:
-        out, highest, room = np.zeros((2, size)), 0.0, np.empty(_PIECE // 8)  # new memory is slow to get
-        for rows in pieces(len(score), 8, _PIECE):
+        out, highest, room = np.zeros((2, size)), 0.0, np.empty(CHUNK_SCORES // 2)  # new memory is slow to get
+        for rows in pieces(len(score), 8, 8 * len(room)):
             high = float(bits_of(score[rows]).max(keepdims=True).view(score.dtype)[0])  # of a negative or nan if any
             if np.signbit(high) or not high <= 1 + tolerance or not _in_range(codes[rows], k):
                 return False, high, out

@@ -12,7 +12,7 @@ from calibrant.errors import InputError, input_error
 
 __all__ = [
     "bad_column", "bad_confidence", "bad_label", "bad_row", "bad_rows", "counted_from_one", "first_true",
-    "need_numbers", "not_whole", "unknown_label"
+    "looks_percent", "need_numbers", "not_whole", "unknown_label"
 ]  # fmt: skip
 
 _FIX = "drop or fix the row"
@@ -22,9 +22,11 @@ LEAST_SUM = 1e-300
 LARGEST_LOGIT = 1e50
 LOGITS = "hold finite logits of at most 1e50"
 _NAMES = "drop rows without a label, or give the names of the classes (one column each, or an array classes)"
-_IN_ORDER = "give the names of the classes in the order of the columns"
+_IN_ORDER = "give the names of the classes in the order of the columns (in a file: p_1 is the column of class 1)"
 #: Bad rows that an error lists at most.
 MOST_ROWS = 4
+#: A share of rows up to which bad ones are slips, and do not speak of the scale of all.
+FEW = 0.05
 
 
 def first_true(bad: Any) -> int:
@@ -54,13 +56,13 @@ def bad_column(p: Array, tolerance: float, space: Space, caller: str) -> InputEr
 
 def _outside(values: Array, bad: Bools, caller: str) -> InputError:
     """Return the error of values outside [0, 1]: missing ones, percentages, or something else."""
-    by_row = bad if bad.ndim == 1 else bad.any(axis=1)
+    by_row: Bools = bad if bad.ndim == 1 else np.asarray(bad.any(axis=1))
     row = first_true(by_row)
     value = values[row] if bad.ndim == 1 else values[row][bad[row]][0]
     where = bad_rows(by_row)
     if np.isnan(value):
         return input_error("y_proba", caller, "be finite", "nan", _FIX, **where)
-    return input_error("y_proba", caller, "lie in [0, 1]", f"{value:.6g}", _scale_hint(values), **where)
+    return input_error("y_proba", caller, "lie in [0, 1]", f"{value:.6g}", _scale_hint(values, by_row), **where)
 
 
 def bad_confidence(scores: Array, bad: Bools, caller: str) -> InputError:
@@ -68,17 +70,34 @@ def bad_confidence(scores: Array, bad: Bools, caller: str) -> InputError:
     return _outside(scores, bad, caller).renamed(argument="confidence")
 
 
-def _scale_hint(values: Array) -> str:
-    """Return what to do about values outside [0, 1]: percentages are no logits."""
-    finite = values[np.isfinite(values)]
-    if finite.size and finite.min() >= 0 and finite.max() <= 100.0001 and finite.max() > 1.5:
-        sums = np.asarray(values, dtype=np.float64).sum(axis=1) if values.ndim == 2 else np.full(1, 100.0)
-        if np.nanmean(np.abs(sums - 100) <= 0.5 * (values.shape[-1] if values.ndim == 2 else 1)) > 0.9:
-            return "percentages: {percent=True}"
-        return "these are no probabilities, and of several models name one with {proba}"
-    if finite.size and finite.min() >= 0 and finite.max() > 100:
+def looks_percent(scores: Array) -> bool:
+    """Whether numbers from 0 to 100 are percentages: rows that sum to 100, or a column with some far above 1.
+
+    Examples
+    --------
+    >>> [looks_percent(np.array(x)) for x in ([[90.0, 10.0], [25.0, 75.0]], [90.0, 0.5, 25.0], [0.9, 1.7, 0.2])]
+    [True, True, False]
+    """
+    if scores.dtype.kind not in "fiu" or not scores.size or not np.fmin.reduce(scores, axis=None) >= 0:
+        return False
+    high = float(np.fmax.reduce(scores, axis=None))
+    if scores.ndim == 1:
+        return 10 < high <= 100.0001 and bool(np.mean(scores > 1) > FEW)
+    sums = np.asarray(scores, dtype=np.float64).sum(axis=1) if 1.5 < high <= 100.0001 else np.zeros(1)
+    return bool(np.mean(np.abs(sums - 100) <= 0.5 * scores.shape[1] + 1e-6) > 0.9)
+
+
+def _scale_hint(values: Array, bad: Bools) -> str:
+    """Return what to do about values outside [0, 1] in bad rows: percentages are no logits, and a slip is neither."""
+    if looks_percent(values):
+        return "percentages: {percent=True}"
+    if np.mean(bad) <= FEW:
+        return _FIX
+    if np.fmin.reduce(values, axis=None) < 0:
+        return "if these are logits, say so with {space=logit}"
+    if values.ndim == 1 or np.fmax.reduce(values, axis=None) > 100:
         return "turn these scores into probabilities first"
-    return "if these are logits, say so with {space=logit}"
+    return "these are no probabilities, and of several models name one with {proba}"
 
 
 def bad_row(matrix: Array, tolerance: float, space: Space, *, normalized: bool, caller: str) -> InputError:

@@ -11,7 +11,7 @@ may carry leading axes (replicates of resampled labels), so one finishing code s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,12 +159,7 @@ class Table:
     def __add__(self, other: Table) -> Table:
         if self.grid != other.grid:
             raise ValueError(f"tables on different grids do not add: {self.grid} and {other.grid}")
-        keys, where = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
-
-        def both(name: str) -> Floats:
-            return sum_by(where, np.concatenate([getattr(self, name), getattr(other, name)]), len(keys))
-
-        return Table(self.grid, keys, both("n"), both("w"), both("ws"), both("wt"), both("we"), both("w2"))
+        return merge([self, other], self.grid)
 
     def joined(self, start: Ints) -> Table:
         """Join neighboring rows, given the first of each group; the first key stands for all."""
@@ -197,6 +192,24 @@ class Table:
     def collect(self, index: Ints, m: int) -> Bins:
         """Sum the rows into `m` bins, given the bin of each row."""
         return Bins(*(sum_by(index, values, m)[..., None, :] for values in (self.w, self.ws, self.wt)))
+
+
+def merge(tables: Sequence[Table], grid: int) -> Table:
+    """Add many tables of one grid in one go."""
+    filled = [table for table in tables if len(table)]
+    if len(filled) < 2:
+        return filled[0] if filled else Table.empty(grid)
+    keys, where = np.unique(np.concatenate([table.key for table in filled]), return_inverse=True)
+    shared: dict[tuple[int, ...], Floats] = {}
+
+    def both(name: str) -> Floats:
+        columns = [getattr(table, name) for table in filled]
+        same = tuple(id(column) for column in columns)  # w, w2 and n are one array without weights; so are ws and we
+        if same not in shared:
+            shared[same] = sum_by(where, np.concatenate(columns), len(keys))
+        return shared[same]
+
+    return Table(grid, keys, *(both(name) for name in COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +277,10 @@ def sorted_keys(score: Array, outcome: Bools) -> Array:
         if not apart:
             keys[rows] = here
             return
-        first, low, high = score[rows] < middle, *below[rows.start // CHUNK_SCORES :][:2]
-        keys[low:high] = np.compress(first, here)
-        keys[cut + rows.start - low : cut + rows.stop - high] = np.compress(~first, here)
+        low, high = below[rows.start // CHUNK_SCORES :][:2]
+        here.partition(min(high - low, len(here) - 1))  # the lower ones first
+        keys[low:high] = here[: high - low]
+        keys[cut + rows.start - low : cut + rows.stop - high] = here[high - low :]
 
     for _ in map_chunks(write, chunks):
         pass

@@ -186,17 +186,20 @@ class Smooth(Estimator):
         """Return the fixed point σ = smECE_σ."""
 
         def one(wt: Floats) -> float:
-            return smooth_error(table.score, wt - table.ws, self.grid, table.total)
+            return smooth_error(table.score, (wt - table.ws).__getitem__, self.grid, table.total)
 
         return over_replicates(one, table.wt)
 
     def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
         """Smooth the residuals of the rows: a grid needs no sorted table."""
-        score = pairs.score.astype(np.float64, copy=False)
-        residual = np.subtract(pairs.outcome, score if pairs.expected is None else pairs.expected)
-        if pairs.weight is None:
-            return smooth_error(score, residual, self.grid, len(score))
-        return smooth_error(score, residual * pairs.weight, self.grid, pairs.weight.sum())
+        score, weight = pairs.score.astype(np.float64, copy=False), pairs.weight
+        expected = score if pairs.expected is None else pairs.expected
+
+        def residual(rows: slice) -> Floats:
+            found = np.subtract(pairs.outcome[rows], expected[rows])
+            return found if weight is None else found * weight[rows]
+
+        return smooth_error(score, residual, self.grid, len(score) if weight is None else weight.sum())
 
 
 def cumulative_extent(wt: Floats, ws: Floats) -> tuple[float, float]:

@@ -9,39 +9,14 @@ import numpy as np
 
 from calibrant._typing import Array
 from calibrant.core.inputs import TOLERANCE
-from calibrant.errors import InputError, input_error
+from calibrant.core.refusals import looks_percent
+from calibrant.errors import input_error
 from calibrant.io.layout import note
 
-__all__ = ["looks_percent", "scaled", "tolerance_of", "unrounded"]
+__all__ = ["scaled", "tolerance_of", "unrounded"]
 
 #: Decimals at which a file may have been rounded.
 DECIMALS = (2, 3, 4, 5, 6)
-
-
-def looks_percent(scores: Array) -> bool:
-    """Whether numbers are percentages: none negative, some above 1, none above 100, rows of several that sum to 100.
-
-    Examples
-    --------
-    >>> looks_percent(np.array([[90.0, 10.0], [25.0, 75.0]])), looks_percent(np.array([0.9, 0.1]))
-    (True, False)
-    """
-    if not scores.size or scores.dtype.kind not in "fiu":
-        return False
-    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
-    if not (low >= 0 and 1.5 < high <= 100.0001):
-        return False
-    if scores.ndim == 1:
-        return True
-    sums = np.asarray(scores, dtype=np.float64).sum(axis=1)
-    return bool(np.nanmean(np.abs(sums - 100) <= 0.5 * scores.shape[1] + 1e-6) > 0.9)
-
-
-def percent_error(caller: str, argument: str, scores: Array) -> InputError:
-    """Return what is said about percentages that nobody announced."""
-    high = float(np.nanmax(scores))
-    what = "rows that sum to 100" if scores.ndim == 2 else f"numbers from 0 to 100 (largest {high:g})"
-    return input_error(argument, caller, "be probabilities between 0 and 1", what, "percentages: {percent=True}")
 
 
 def scaled(scores: Array, *, percent: bool, argument: str = "y_proba", caller: str = "read") -> Array:
@@ -53,7 +28,9 @@ def scaled(scores: Array, *, percent: bool, argument: str = "y_proba", caller: s
             raise input_error("percent", caller, rule, f"scores up to {high:g}", "leave it out")
         return np.asarray(scores, dtype=np.float64) / 100.0
     if looks_percent(scores):
-        raise percent_error(caller, argument, scores)
+        high = float(np.nanmax(scores))
+        what = "rows that sum to 100" if scores.ndim == 2 else f"numbers from 0 to 100 (largest {high:g})"
+        raise input_error(argument, caller, "be probabilities between 0 and 1", what, "percentages: {percent=True}")
     return scores
 
 

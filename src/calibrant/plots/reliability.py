@@ -188,7 +188,7 @@ def _finder(table: Table, curve: str, n_bins: int, bins: str, decay: float) -> t
     if curve == "local":
         grid = local_curve(table.score, table.w, table.wt, decay)[0]
         return grid, lambda t: local_curve(t.score, t.w, t.wt, decay)[1]
-    sigma = smooth_error(table.score, table.wt - table.ws, 2**13, table.total)
+    sigma = smooth_error(table.score, (table.wt - table.ws).__getitem__, 2**13, table.total)
     return smooth_frequency(table, sigma)[0], lambda t: smooth_frequency(t, sigma)[1]
 
 

@@ -18,6 +18,7 @@ from calibrant.core.notebook import OPTION
 from calibrant.core.options import check_path
 from calibrant.core.text import count, pvalue
 from calibrant.core.text import table as text_table
+from calibrant.errors import input_error
 from calibrant.inference import wording
 from calibrant.reporting.cells import ViewCells
 from calibrant.reporting.svg import Markup, Picture, markup
@@ -76,6 +77,8 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a temporary file and rename it, so that no half-written file is ever seen."""
+        if Path(path).suffix.lower() in {".pdf", ".json", ".md", ".txt"}:
+            raise input_error("output", "report", "end in .html", str(path), "a browser prints the page as PDF")
         write_text(check_path(path, "output", "report"), self.html)
         return Path(path)
 

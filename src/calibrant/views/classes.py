@@ -11,10 +11,10 @@ import numpy as np
 
 from calibrant._typing import Floats
 from calibrant.core import fast
-from calibrant.core.cells import class_visit, merge
+from calibrant.core.cells import class_visit, shares
 from calibrant.core.inputs import Forecast, check_names
-from calibrant.core.parallel import map_chunks, row_chunks
-from calibrant.core.tables import Bins, Pairs, Table, mass_bins
+from calibrant.core.parallel import map_chunks
+from calibrant.core.tables import Bins, Pairs, Table, mass_bins, merge
 from calibrant.errors import input_error
 from calibrant.views.view import PairSource, T, View
 
@@ -162,7 +162,7 @@ class Classwise(View):
             return visit(block.astype(np.float32) if block.dtype.itemsize == 2 else block, codes)[2]
 
         def bins() -> Bins:
-            parts = map_chunks(at_once, row_chunks(forecast.n, k))  # large ones, of which each fills all bins
+            parts = map_chunks(at_once, shares(forecast.n, 4 * k))
             return Bins(*sum(parts, np.zeros((3, k * m))).reshape(3, k, m))
 
         found: Bins = forecast.keep(("bins", self.binned_as, m), bins)

@@ -79,8 +79,8 @@ class Limits:
             {**self.pvalues, **_pairs(pvalues, "min_pvalues", KS_TEST)},
         )
         if not (joined.most or joined.least or joined.pvalues):
-            hint = "for example {max_values=ks=0.02}"
-            raise input_error("max_values", "check", "name at least one limit (or min_values)", "none", hint)
+            hint = "for example {max_values=ks=0.02} or {min_values=accuracy=0.9}"
+            raise input_error("max_values", "check", "name at least one limit", "none", hint)
         for argument, given in (
             ("max_values", joined.most),
             ("min_values", joined.least),

@@ -209,12 +209,13 @@ def _compare_sources(
     else:
         known = replace(how, labels_needed=False, known_classes=rows.classes)
         found, others = open_all_rows(second, known)
+        if found.kind != rows.kind:
+            hold, hint = f"hold {_WORDS[rows.kind]} like the first", "compare forecasts of one kind"
+            raise input_error("after", "compare", hold, _WORDS[found.kind], hint)
         check_files(files, others)
         other, injective = aligned(found, rows, how), False
         seen = find_mark(second) or find_mark(first)
         _same_rows(rows, other, first, second)
-    if other.kind != rows.kind:
-        raise input_error("before", "compare", f"hold {_WORDS[rows.kind]} like the first", _WORDS[other.kind], "check")
     after = to_evidence(
         replace(other, truth=rows.truth, weights=rows.weights, classes=rows.classes),
         caller="compare",

@@ -42,7 +42,7 @@ __all__ = [
 #: Name of a slice column that is not in the data: the file of each row.
 FILE = "_file"
 #: What to do about a complaint of an engine.
-SAME_COLUMNS = "check that every file is complete and has the same columns"
+SAME_COLUMNS = "check that every file is complete, has the same columns, and leaves cells without a number empty"
 #: Bytes from which a table is worked through in cells unless an option needs its rows.
 LARGE = 1 << 30
 _STREAMED = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")

@@ -44,9 +44,9 @@ class Summarized(Record):
         }
 
     def __str__(self) -> str:
-        parts = f" in {len(self.slices.parts)} slices" if self.slices.by else ""
-        text = f"{count(self.slices.whole.n)} predictions{parts}"
-        return text if self.output is None else f"{text} written to {self.output}"
+        whole, parts = self.slices.whole, f" in {len(self.slices.parts)} slices" if self.slices.by else ""
+        text = f"{count(whole.n)} predictions{parts}" + ("" if self.output is None else f" written to {self.output}")
+        return "; ".join([text, *whole.notes])
 
 
 def summarize(
