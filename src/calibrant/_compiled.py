@@ -122,23 +122,21 @@ def vector_pass(x: Any, codes: Any, share: Any, theta: Any, q: Any, slopes: Any)
     return loss
 
 
-def softmax_pass(logits: Any, codes: Any, share: Any, q: Any) -> float:
-    """Return the loss of some rows, fill q, and turn the logits into its slopes by logit."""
+def softmax_pass(logits: Any, codes: Any, share: Any) -> float:
+    """Return the loss of some rows and turn their logits into probabilities."""
     loss = 0.0
     n, k = logits.shape
     for i in range(n):
-        row, out, total, peak = logits[i], q[i], 0.0, logits[i, 0]
+        row, total, peak = logits[i], 0.0, logits[i, 0]
         for j in range(1, k):
             peak = row[j] if row[j] > peak else peak
         truth = row[codes[i]] - peak
         for j in range(k):
-            out[j] = _exp(row[j] - peak)
-            total += out[j]
+            row[j] = _exp(row[j] - peak)
+            total += row[j]
         loss += share[i] * (np.log(total) - truth)
         for j in range(k):
-            out[j] /= total
-            row[j] = share[i] * out[j]
-        row[codes[i]] -= share[i]
+            row[j] /= total
     return loss
 
 
@@ -429,7 +427,7 @@ _TYPES: dict[str, tuple[list[Any], set[str]]] = {
         _CHECKED,
     ),
     "vector_pass": ([float64(_F8, _read(int64), _VECTOR, _F8, *[float64[:, ::1]] * 2)], _CHECKED),
-    "softmax_pass": ([float64(float64[:, ::1], _read(int64), _VECTOR, float64[:, ::1])], _CHECKED),
+    "softmax_pass": ([float64(float64[:, ::1], _read(int64), _VECTOR)], _CHECKED),
     "curve_pass": (
         [float64(_read(int64, 2), _F8, _read(int64), _VECTOR, _F8, _VECTOR, *[float64[:, ::1]] * 3)],
         _CHECKED,

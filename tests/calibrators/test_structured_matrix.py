@@ -101,6 +101,26 @@ def test_blocks_of_classes_from_notable_rows_serve_as_those_of_all_rows(monkeypa
     assert products[today] <= 1.3 * products[0.0] < products[np.inf]
 
 
+@pytest.mark.parametrize("kind", ["Affine", "Diagonal"])
+def test_equal_shares_are_multiplied_once_with_the_same_sums(kind):
+    from calibrant.calibrators import _multinomial
+
+    z, y = simulate(np.random.default_rng(8), 3000, 40)
+    x, k = log_softmax(z), 40
+    center = np.concatenate([np.eye(k), np.zeros((k, 1))], axis=1) if kind == "Affine" else np.eye(2, 1) * np.ones(k)
+    found = []
+    for equal in (True, False):
+        problem = getattr(_multinomial, kind)(x, y, np.full(3000, 2.0), np.full(center.shape, 1e-3), center)
+        problem._softmax = None
+        assert problem.unit == 1 / 3000
+        problem.unit = problem.unit if equal else 0.0  # row by row
+        value, gradient = problem.evaluate(center + 0.01)
+        found.append((value, gradient, problem.q.sum(axis=1), problem._product(gradient)))
+    for once, by_row, digits in zip(*found, (1e-12, 1e-12, 1e-12, 1e-5), strict=True):
+        np.testing.assert_allclose(once, by_row, rtol=digits, atol=1e-2 * digits)
+    np.testing.assert_allclose(found[0][2], 1.0, rtol=1e-12)  # q is left as probabilities
+
+
 def test_the_whole_fit_keeps_matrix_products_on_one_thread(monkeypatch):
     from threadpoolctl import threadpool_info, threadpool_limits
 

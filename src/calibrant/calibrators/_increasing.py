@@ -199,35 +199,35 @@ class CurveLikelihood:
         flat = self.parts.reshape(-1, size)  # (stretch, power) to slope
         truth, places = rows * k + codes, stretch.reshape(n, k)
 
-        def sums_by(index: Ints, groups: int) -> Floats:
-            parts = (np.bincount(index, mass_w.ravel() * power, groups * n_stretches) for power in (1.0, s, s * s))
-            return np.asarray(np.stack(list(parts), axis=1), dtype=np.float64).reshape(groups, n_stretches * 3)
-
         bias = parameters[size:] if self.biases else np.zeros(k)
+        by_row, found = np.zeros((n, n_stretches * 3)), np.zeros((k, n_stretches * 5))
         if self.kernel is not None:
-            mass_w, by_row, found = np.empty((n, k)), np.zeros((n, n_stretches * 3)), np.zeros((k, n_stretches * 5))
+            mass_w = np.empty((n, k))
             given = places, s.reshape(n, k), codes, weights, np.stack(pieces), bias
             loss = self.kernel(*given, mass_w, by_row, found)
-            cells = found.reshape(k, n_stretches, 5)
-            moments, classes = cells.sum(axis=0), cells[:, :, :3].reshape(k, -1)
         else:
             z = pieces[2][stretch]
             for coefficients in pieces[1::-1]:
                 z *= s
                 z += coefficients[stretch]
-            z = z.reshape(n, k) + bias
+            z = z.reshape(n, k)
+            z += bias
             z -= row_max(z)[:, None]
             loss = -float(weights @ z.ravel()[truth])
             mass_w = np.exp(z, out=z)
             mass = mass_w.sum(axis=1)
             loss += float(weights @ np.log(mass))
             mass_w *= (weights / mass)[:, None]
-            by_row = sums_by((places + n_stretches * rows[:, None]).ravel(), n)
-            cubes = mass_w.ravel() * s * s * s
-            high = [np.bincount(stretch, values, n_stretches) for values in (cubes, cubes * s)]
-            moments = np.column_stack([by_row.sum(axis=0).reshape(n_stretches, 3), *high])
-            if self.biases:
-                classes = sums_by((places + n_stretches * np.arange(k)).ravel(), k)
+            power = mass_w.ravel().copy()
+            in_row = (places + n_stretches * rows[:, None]).ravel()
+            in_class = (places + n_stretches * np.arange(k)).ravel()
+            for m in range(5):
+                if m < 3:
+                    by_row[:, m::3] = np.bincount(in_row, power, n * n_stretches).reshape(n, -1)
+                found[:, m::5] = np.bincount(in_class, power, k * n_stretches).reshape(k, -1)
+                power *= s
+        cells = found.reshape(k, n_stretches, 5)
+        moments, classes = cells.sum(axis=0), cells[:, :, :3].reshape(k, -1)
         mean_w = by_row @ flat  # E_q of the basis, one row each, times its weight
         here = [np.bincount(stretch[truth], weights * s[truth] ** m, n_stretches) for m in range(3)]
         gradient = mean_w.sum(axis=0) - np.stack(here, axis=1).ravel() @ flat
@@ -237,7 +237,7 @@ class CurveLikelihood:
         if not self.biases:
             return CurveSums(loss, gradient, hessian)
         by_class, scale = classes[:, ::3].sum(axis=1), 1 / np.sqrt(weights)[:, None]
-        root = mass_w * scale
+        root = np.multiply(mass_w, scale, out=mass_w)
         cross = (classes @ flat).T - (mean_w * scale).T @ root
         return CurveSums(
             loss,

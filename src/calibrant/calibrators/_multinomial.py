@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ MAX_PRODUCTS, MANY_PRODUCTS, BLOCK_ROWS = 200, 9, 20
 #: Multiplications those blocks may cost if every row counted; above, they are summed over a strided sample of the rows.
 BLOCK_WORK = 40_000_000_000
 #: The block of a class sums the rows that weigh so many times the mean; the others count like the mean block.
-NOTABLE = 1.0
+NOTABLE = 1.4
 #: Where the Hessian is not formed, a full step that promised less than this fraction of the loss is the last.
 PROMISE = 1e-8
 #: Scores larger than this are fitted in a unit of their own: beyond, every probability is 0 or 1 at the start.
@@ -44,15 +44,15 @@ def score_unit(x: Floats) -> float:
     return 1.0 if largest <= LARGE_SCORE else largest / MODEST_SCORE
 
 
-def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> tuple[float, Floats]:
-    """Return the weighted sum of −log q_y and q, the softmax of each row (overwrites `logits`)."""
+def log_likelihood(logits: Floats, codes: Ints, weights: Floats) -> float:
+    """Return the weighted sum of −log q_y and turn the logits into q, the softmax of each row."""
     rows = np.arange(len(logits))
     logits -= row_max(logits)[:, None]
     truth = logits[rows, codes]
     np.exp(logits, out=logits)
     mass = logits.sum(axis=1)
     logits /= mass[:, None]
-    return float(weights @ (np.log(mass) - truth)), logits
+    return float(weights @ (np.log(mass) - truth))
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Penalized:
 
     #: Up to how many parameters the Hessian is factorized.
     dense: ClassVar[int] = DENSE
-    #: What a map adds: logits of parameters, slopes by parameter from those by logit (both of some rows), curvature.
+    #: What a map adds: logits of parameters (into an array), slopes by parameter from those by logit, curvature.
     _logits: ClassVar[Any]
     _collect: ClassVar[Any]
     _hessian: ClassVar[Any]
@@ -77,10 +77,12 @@ class Penalized:
         self.n, self.k = self.x.shape
         self.codes, self.weights = np.ascontiguousarray(self.codes, np.int64), np.ascontiguousarray(self.weights, float)
         self.share = self.weights / self.weights.sum()
+        #: The share of every row, where all are equal: then sums are multiplied by it once.
+        self.unit = float(self.share[0]) if np.ptp(self.share) == 0 else 0.0
         self.chunks = row_chunks(self.n, 8 * self.k)
-        self.q: Any = None
+        self.q = np.empty((self.n, self.k))  # one array for every pass: fresh memory costs as much as the numbers
         self._at: Any = None
-        self._single: Any = None
+        self._single: Any = None, *np.empty((2, self.n, self.k), np.float32)
         self._softmax = fast.kernel("softmax_pass", 15 * self.x.size)
         self.products = 0
 
@@ -94,21 +96,23 @@ class Penalized:
 
     def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
         """Return the loss without the penalty and its slopes; keeps q."""
-        found = self.q = np.empty((self.n, self.k))
 
         def visit(rows: slice) -> tuple[float, Floats]:
-            codes, share = self.codes[rows], self.share[rows]
-            logits = self._logits(theta, rows)
-            if self._softmax is not None:
-                return self._softmax(logits, codes, share, found[rows]), self._collect(logits, rows)
-            loss, q = log_likelihood(logits, codes, share)
-            found[rows] = q
-            q *= share[:, None]
-            q[np.arange(len(q)), codes] -= share
-            return loss, self._collect(q, rows)
+            q, codes = self._logits(theta, rows, self.q[rows]), self.codes[rows]
+            loss = (self._softmax or log_likelihood)(q, codes, self.share[rows])
+            truth = np.arange(len(q)), codes
+            own = q[truth]
+            q[truth] -= 1
+            slopes = self._collect(q, rows)
+            q[truth] = own
+            return loss, slopes
 
         losses, slopes = zip(*map_chunks(visit, self.chunks), strict=True)
-        return sum(losses), np.sum(slopes, axis=0)
+        return sum(losses), np.sum(slopes, axis=0) * (self.unit or 1.0)
+
+    def _shared(self, slopes: Floats, rows: slice) -> Floats:
+        """Return slopes times the shares of their rows, or as they are where all are equal."""
+        return slopes if self.unit else slopes * self.share[rows, None].astype(slopes.dtype)
 
     def direction(self, gradient: Floats, accuracy: float) -> Floats:
         """Return −H⁻¹g: by Cholesky when small, else by conjugate gradients."""
@@ -118,33 +122,25 @@ class Penalized:
         self.products = max(self.products, count)
         return -step
 
-    def singles(self) -> tuple[Array, Array]:
-        """Return q and q times the share of its row in single precision."""
-        if self._single is None or self._single[0] is not self.q:
-            chances, shares = np.empty((2, self.n, self.k), np.float32)
-            share = self.share[:, None].astype(np.float32)
-
-            def visit(rows: slice) -> None:
-                chances[rows] = self.q[rows]
-                np.multiply(chances[rows], share[rows], out=shares[rows])
-
-            list(map_chunks(visit, self.chunks))
-            self._single = self.q, chances, shares
-        return self._single[1:]
+    def single(self) -> Array:
+        """Return q in single precision."""
+        if self._single[0] is not self._at:
+            list(map_chunks(lambda rows: np.copyto(self._single[1][rows], self.q[rows]), self.chunks))
+            self._single = self._at, *self._single[1:]
+        return self._single[1]
 
     def _product(self, v: Floats) -> Floats:
         """Return H v; a direction needs few digits, so the rows are read in single precision."""
-        chances, shares = self.singles()
-        narrow = v.astype(np.float32)
+        chances, narrow, moves = self.single(), v.astype(np.float32), self._single[2]
 
         def visit(rows: slice) -> Floats:
-            moved = self._logits(narrow, rows)
+            moved = self._logits(narrow, rows, moves[rows])
             moved -= np.einsum("ij,ij->i", chances[rows], moved)[:, None]
-            moved *= shares[rows]
+            moved *= chances[rows]
             return self._collect(moved, rows)
 
         parts = list(map_chunks(visit, self.chunks))
-        return np.asarray(np.sum(parts, axis=0, dtype=np.float64) + 2 * self.penalty * v)
+        return np.asarray(np.sum(parts, axis=0, dtype=np.float64) * (self.unit or 1.0) + 2 * self.penalty * v)
 
 
 @dataclass
@@ -155,18 +151,19 @@ class Affine(Penalized):
         super().__post_init__()
         self.wide = np.concatenate([self.x, np.ones((self.n, 1))], axis=1)
         self.narrow = self.wide.astype(np.float32)
+        self.squares = self.narrow * self.narrow * self.share[:, None].astype(np.float32)
         self._bend: Any = None
         self._blocks: Any = None
 
-    def _logits(self, theta: Floats, rows: slice) -> Floats:
-        return np.asarray((self.wide if theta.dtype == np.float64 else self.narrow)[rows] @ theta.T)
+    def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
+        return np.matmul((self.wide if out.dtype == float else self.narrow)[rows], theta.T, out=out)
 
     def _collect(self, slopes: Floats, rows: slice) -> Floats:
-        return np.asarray(slopes.T @ (self.wide if slopes.dtype == np.float64 else self.narrow)[rows])
+        return np.asarray(self._shared(slopes, rows).T @ (self.wide if slopes.dtype == float else self.narrow)[rows])
 
     def _hessian(self) -> Floats:
-        if self._bend is None or self._bend[0] is not self.q:
-            self._bend = self.q, self._curvature()
+        if self._bend is None or self._bend[0] is not self._at:
+            self._bend = self._at, self._curvature()
         flat = self._bend[1].copy()
         flat[np.diag_indices(len(flat))] += 2 * self.penalty.ravel()
         return np.asarray(flat)
@@ -195,21 +192,27 @@ class Affine(Penalized):
         if self.products > MANY_PRODUCTS and rows >= BLOCK_ROWS * d:
             if self._blocks is None or self._blocks[0] is not self.penalty:
                 self._blocks = self.penalty, self._class_blocks(slice(None, None, self.n // rows))
-            inverse = self._blocks[1]
-            return lambda r: (inverse @ r.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+            inverse, halves = self._blocks[1], np.array_split(np.arange(self.k), 2)
 
-        chances, shares = self.singles()
+            def solve(r: Floats, c: Ints) -> Floats:
+                return np.asarray(inverse[c[0] : c[-1] + 1] @ r[c, :, None].astype(np.float32))[:, :, 0]
+
+            return lambda r: np.concatenate(list(map_chunks(partial(solve, r), halves)), dtype=np.float64)
+
+        chances, moves = self.single(), self._single[2]
 
         def visit(rows: slice) -> Floats:
-            return np.asarray(((1 - chances[rows]) * shares[rows]).T @ (self.narrow[rows] * self.narrow[rows]))
+            np.subtract(1, chances[rows], out=moves[rows])
+            moves[rows] *= chances[rows]
+            return np.asarray(moves[rows].T @ self.squares[rows])
 
         diagonal = np.sum(list(map_chunks(visit, self.chunks)), axis=0) + 2 * self.penalty
         return lambda r: r / diagonal
 
     def _class_blocks(self, some: slice) -> Floats:
         """Return the inverse of the Hessian's block of every class, in single precision, from some rows."""
-        x, (chances, shares) = self.narrow[some], self.singles()
-        bend = np.ascontiguousarray(((1 - chances[some]) * shares[some]).T) / np.float32(self.share[some].sum())
+        x, chances, share = self.narrow[some], self.single()[some], self.share[some, None] / self.share[some].sum()
+        bend = np.ascontiguousarray(((1 - chances) * chances * share.astype(np.float32)).T)
         doubtful = x * np.sqrt(bend.sum(axis=0))[:, None]
         mean = (doubtful.T @ doubtful).astype(np.float64) / max(float(bend.sum(dtype=np.float64)), 1e-300)
 
@@ -240,7 +243,6 @@ class Diagonal(Penalized):
         if kernel is None:
             return super()._likelihood(theta)
         given = np.ascontiguousarray(self.x, np.float64), self.codes, self.share
-        self.q = np.empty((self.n, k))
 
         def visit(rows: slice) -> tuple[float, Floats]:
             slopes = np.zeros((2, k))
@@ -249,11 +251,12 @@ class Diagonal(Penalized):
         losses, slopes = zip(*map_chunks(visit, self.chunks), strict=True)
         return sum(losses), np.sum(slopes, axis=0)
 
-    def _logits(self, theta: Floats, rows: slice) -> Floats:
-        return np.asarray(theta[0] * self.x[rows] + theta[1])
+    def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
+        return np.add(np.multiply(theta[0], self.x[rows], out=out), theta[1], out=out)
 
     def _collect(self, slopes: Floats, rows: slice) -> Floats:
-        return np.stack([np.einsum("ij,ij->j", slopes, self.x[rows]), slopes.sum(axis=0)])
+        shared = self._shared(slopes, rows)
+        return np.stack([np.einsum("ij,ij->j", shared, self.x[rows]), shared.sum(axis=0)])
 
     def _preconditioner(self) -> Any:
         bend = self.q * self.share[:, None] * (1 - self.q)

@@ -64,9 +64,9 @@ def each_block(visit: Callable[[slice], T], scores: Scores, values: int = 0) -> 
 
 
 def blocks(scores: Scores, values: int = 0) -> list[slice]:
-    """Row slices of about so many scores."""
+    """Equal row slices of at most about so many scores."""
     values = values or (FEW_VALUES if scores.n_classes <= FEW_COLUMNS else BLOCK_VALUES)
-    step = max(1, values // scores.n_classes)
+    step = max(1, -(-scores.n // max(1, -(-scores.matrix.size // values))))
     return [slice(i, min(i + step, scores.n)) for i in range(0, scores.n, step)]
 
 

@@ -106,7 +106,7 @@ class _Fold:
         theta, _, _ = minimize(self.problem, self.start, ROUGH)
         self.start = theta
         logits = self.held_x @ theta[:, :-1].T + theta[:, -1]
-        return log_likelihood(logits, self.held_codes, self.held_weights)[0]
+        return log_likelihood(logits, self.held_codes, self.held_weights)
 
 
 def choose_penalty(

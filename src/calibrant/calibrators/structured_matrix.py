@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -118,8 +119,9 @@ class StructuredMatrixScaling(Calibrator):
         if self.penalty is not None and not (np.shape(self.penalty) == (3,) and np.min(self.penalty) > 0):
             rule, caller = "be three positive numbers or None", "StructuredMatrixScaling.fit"
             raise input_error("penalty", caller, rule, repr(self.penalty), "leave it at None")
+        x = scores.values()  # an array of its own, as these are logarithms: the base takes their place below
         curve, _, self.smoothness_ = fit_increasing(
-            scores,
+            replace(scores, matrix=x, space="logit", view="raw"),
             codes,
             weights,
             biases=True,
@@ -129,10 +131,9 @@ class StructuredMatrixScaling(Calibrator):
         )
         self.knots_, self.slopes_ = curve.knots, curve.slopes
         with one_blas_thread():
-            x = np.empty((scores.n, scores.n_classes))
 
             def visit(rows: slice) -> None:
-                x[rows] = log_softmax(curve(scores.block(rows)))
+                x[rows] = log_softmax(curve(x[rows]))
 
             list(map_chunks(visit, scores.chunks()))
             self.weight_, self.bias_, self.precisions_ = fit_structured(x, codes, weights, self.penalty, self._warm)
@@ -167,13 +168,9 @@ def fit_structured(
     precisions = rule if penalty is None else np.asarray(penalty, dtype=np.float64)
     if warm is not None and penalty is None:
         precisions = warm.precisions_
-    if full:
-        center = np.concatenate([np.eye(k), mean[:, None]], axis=1)
-        problem: Affine | Diagonal = Affine(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
-    else:
-        center = np.stack([np.ones(k), mean])
-        problem = Diagonal(x, codes, weights, _spread(precisions, k, full) / (2 * total), center)
-    theta = center
+    center = theta = np.concatenate([np.eye(k), mean[:, None]], axis=1) if full else np.stack([np.ones(k), mean])
+    given = x, codes, weights, _spread(precisions, k, full) / (2 * total), center
+    problem: Affine | Diagonal = Affine(*given) if full else Diagonal(*given)
     if warm is not None:
         bias = warm.bias_ + warm.weight_ @ mean
         theta = (
@@ -246,16 +243,16 @@ def _exact_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
 
 def _factored_freedom(problem: Affine, precisions: Floats, total: float) -> Floats:
     """The same with the Hessian of W taken as Σ(diag q − qqᵀ) ⊗ weighted second moments of x."""
-    chances, shares = problem.singles()
+    chances = problem.single()
 
     def visit(rows: slice) -> Floats:
-        q, mass, x = chances[rows], shares[rows], problem.narrow[rows, :-1]
+        q, x = chances[rows], problem.narrow[rows, :-1]
         root = np.sqrt(problem.share[rows]).astype(np.float32)
         doubt = np.maximum(1 - np.einsum("ij,ij->i", q, q), 0.0)
         weighted = q * root[:, None]
         bend = [m.T @ m for m in (weighted, weighted * x, x * (root * np.sqrt(doubt))[:, None])]  # half the work
-        bend[0] = np.diag(mass.sum(axis=0)) - bend[0]
-        bend[1] = np.diag(np.einsum("ij,ij->j", mass * x, x)) - bend[1]
+        bend[0] = np.diag(problem.share[rows] @ problem.q[rows]) - bend[0]
+        bend[1] = np.diag(np.einsum("ij,ij->j", q, problem.squares[rows, :-1])) - bend[1]
         return np.stack([*bend, np.full_like(bend[0], problem.share[rows] @ doubt)])
 
     bias, scales, moments, doubt = np.asarray(list(map_chunks(visit, problem.chunks)), np.float64).sum(axis=0)
