@@ -100,8 +100,7 @@ class Normal:
         """P(Y ≤ y) of each row."""
         from scipy.special import ndtr
 
-        cdf: Floats = ndtr((np.asarray(y) - self._mean) / self.std)
-        return cdf
+        return np.asarray(ndtr((np.asarray(y) - self._mean) / self.std))
 
     def quantile(self, levels: ArrayLike) -> Floats:
         """Quantiles of each row, shape (n, levels)."""
@@ -115,8 +114,7 @@ class Normal:
 
         z = (np.asarray(y) - self._mean) / self.std
         # Gneiting et al. (2005), "Calibrated probabilistic forecasting using ensemble model output statistics", eq. (5)
-        score: Floats = self.std * (z * (2 * ndtr(z) - 1) + 2 * INV_SQRT_2PI * np.exp(-0.5 * z * z) - INV_SQRT_PI)
-        return score
+        return np.asarray(self.std * (z * (2 * ndtr(z) - 1) + 2 * INV_SQRT_2PI * np.exp(-0.5 * z * z) - INV_SQRT_PI))
 
     def pit(self, y: ArrayLike, rng: np.random.Generator) -> Floats:  # noqa: ARG002  # continuous: no coin
         """Return the value of the distribution function at y."""
@@ -191,8 +189,7 @@ class Samples:
         m = self.values.shape[1]
         # Gneiting & Raftery (2007), eq. (21); Σ_ij |x_i − x_j| = 2 Σ_k (2k − m − 1) x_(k)
         spread = self.values @ (2 * np.arange(1, m + 1) - m - 1.0) / m**2
-        score: Floats = np.abs(self.values - np.asarray(y, dtype=np.float64)[:, None]).mean(axis=1) - spread
-        return score
+        return np.asarray(np.abs(self.values - np.asarray(y, dtype=np.float64)[:, None]).mean(axis=1) - spread)
 
     def pit(self, y: ArrayLike, rng: np.random.Generator) -> Floats:
         """Randomized rank of y among the draws."""

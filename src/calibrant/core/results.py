@@ -17,8 +17,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values, nested results as dicts."""
-        fields: dict[str, Any] = plain(self)
-        return fields
+        return dict(plain(self))
 
     def _repr_html_(self) -> str:
         """Show the readable text in a notebook; results with a table of their own show that."""

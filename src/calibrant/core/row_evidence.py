@@ -120,8 +120,7 @@ class RowEvidence:
 
     def score_rows(self, recipe: Any) -> Floats:
         """Return the score of each row behind a mean score."""
-        rows: Floats = recipe.rows(self)
-        return rows
+        return np.asarray(recipe.rows(self))
 
     def zero_rows(self, recipe: Any) -> int:
         """Return how many rows would make a mean score infinite if what they call impossible happened."""

@@ -262,8 +262,7 @@ def fit_frame(calibrator: Any, frame: Any, layout: Layout | None = None, *, norm
                     total += function(_logits(scores, columns.space, share), batch.codes, weights)
             return total
 
-        found: Floats = reduce_rows(table, columns, k, normalize, state)
-        return found
+        return np.asarray(reduce_rows(table, columns, k, normalize, state))
 
     kind = table.implementation
     inside = (kind.is_polars() or kind.is_duckdb() or kind.is_pyspark()) and columns.kind != "list" and k <= STACKED

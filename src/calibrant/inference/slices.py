@@ -196,7 +196,7 @@ def _places(columns: Mapping[str, Any], n: int, caller: str) -> dict[tuple[Any, 
         if array.shape != (n,):
             got = f"shape {array.shape} for {name!r}"
             raise input_error("by", caller, f"have one value per row ({n})", got, "give whole columns")
-        arrays.append(array.astype(str) if array.dtype == object else array)
+        arrays.append(array)
     keys, where = unique_rows(arrays)
     if len(keys) > MOST:
         raise input_error(
@@ -208,11 +208,17 @@ def _places(columns: Mapping[str, Any], n: int, caller: str) -> dict[tuple[Any, 
 
 
 def unique_rows(columns: Sequence[Array]) -> tuple[list[tuple[Any, ...]], Array]:
-    """Return the distinct combinations of several columns and the combination of each row."""
+    """Return the distinct combinations of several columns, None where a value is missing, and that of each row."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     values = []
     for column in columns:
-        distinct, code = np.unique(column, return_inverse=True)
+        words = column.astype(str) if column.dtype == object else column
+        missing = words != words  # noqa: PLR0124 -- nan and NaT
+        if column.dtype == object:
+            missing = np.isin(words, ("None", "nan", "<NA>", "NaT")) & [not isinstance(one, str) for one in column]
+        distinct, code = np.unique(words, return_inverse=True)
+        if missing.any():
+            code, distinct = np.where(missing, len(distinct), code), np.array([*distinct.tolist(), None], dtype=object)
         values.append(distinct)
         codes = codes * len(distinct) + code
     present, where = np.unique(codes, return_inverse=True)

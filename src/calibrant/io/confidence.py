@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._typing import Array, Bools, Floats
+from calibrant._typing import Array, Floats
 from calibrant.errors import input_error
 from calibrant.io.labels import NEGATIVE, POSITIVE
 
@@ -105,5 +105,4 @@ def correct_flags(column: Array, name: str, caller: str) -> Array:
         shown = ", ".join(sorted({repr(column[row]) for row in bad[:200]})[:5])
         rule = "say correct or incorrect (yes/no, true/false, 1/0, C/I)"
         raise input_error(name, caller, rule, f"{shown} ({len(bad)} of {len(words)} rows)", "leave out other rows")
-    flags: Bools = np.array([word in POSITIVE for word in words])
-    return flags
+    return np.array([word in POSITIVE for word in words])

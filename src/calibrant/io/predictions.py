@@ -204,8 +204,7 @@ def frame_predictions(
     def column(name: str) -> Array:
         if fields[name].kind == "list":
             return _stack_lists(table[name], source)
-        array: Array = table[name].to_numpy()
-        return array
+        return np.asarray(table[name].to_numpy())
 
     nested = ("List", "Array", "Object", "Struct")
     flat = [name for name, dtype in schema.items() if type(dtype).__name__ not in nested]

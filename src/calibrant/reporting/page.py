@@ -72,8 +72,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and sentences as plain values."""
-        document: dict[str, Any] = _plain(self.summary)
-        return document
+        return dict(_plain(self.summary))
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a temporary file and rename it, so that no half-written file is ever seen."""

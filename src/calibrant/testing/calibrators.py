@@ -65,8 +65,7 @@ def _fresh(calibrator: Any, **options: Any) -> Any:
 
 def _mapped(calibrator: Any, x: Any, y: Any, new: Any, weights: Any = None, **options: Any) -> Array:
     """Fit a fresh calibrator and return what it makes of new rows."""
-    found: Array = _fresh(calibrator, **options).fit(x, y, sample_weight=weights).predict_proba(new)
-    return found
+    return np.asarray(_fresh(calibrator, **options).fit(x, y, sample_weight=weights).predict_proba(new))
 
 
 def _simulate(rng: np.random.Generator, n: int, k: int, sharpen: float = 2.0) -> tuple[Floats, Ints]:

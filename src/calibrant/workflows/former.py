@@ -37,8 +37,7 @@ def evaluate_paths(
     """Return the summaries of files larger than memory: `summarize` of `open_paths` in version 0.1."""
     warn_renamed("calibrant.engines.evaluate_paths", "calibrant.evaluate, or summarize(open_paths(...))")
     how = Reading("evaluate", engine=engine, master=master, strict=strict, normalize=normalize, **_named(layout))
-    found: Slices = summarize_data(pattern, how, by=by, views=views, n_bins=n_bins)
-    return found
+    return summarize_data(pattern, how, by=by, views=views, n_bins=n_bins)
 
 
 def apply_paths(

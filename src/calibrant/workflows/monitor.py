@@ -18,13 +18,10 @@ from calibrant.monitoring.family import FamilyReport, Night, add_models, family_
 from calibrant.monitoring.store import date_of
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
-from calibrant.workflows.sources import Reading, names_of, open_data, summarize_data
-from calibrant.workflows.summarize import is_small_text, of_rows, of_text
+from calibrant.workflows.sources import Reading, names_of, open_data
+from calibrant.workflows.summarize import SCANNED, cells_of, of_rows
 
 __all__ = ["monitor"]
-
-#: Suffixes of tables that are summarized in place, whatever their size.
-_SCANNED = (".calsum", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
 
 
 def monitor(
@@ -184,17 +181,11 @@ def _nights(
 
 
 def _sliced(data: Any, how: Reading, by: tuple[str, ...]) -> dict[tuple[Any, ...], Summary]:
-    """Return the summary of every slice, in order; from rows where no engine can scan the file."""
+    """Return the summary of every slice, in order."""
     stored = load_summaries(data)
     if stored is not None:
         return stored.regrouped(by).sorted_parts()
-    if is_small_text(data, how, by):
-        return of_text(data, how, by).sorted_parts()
-    if not is_path(data) or is_many(data) or Path(data).suffix.lower() in _SCANNED:
-        found: dict[tuple[Any, ...], Summary] = summarize_data(data, how, by=list(by)).sorted_parts()
-        return found
-    opened = open_data(data, None, how, by=list(by))
-    return {key: of_rows(part, coarse=True, caller="monitor") for key, part in opened.parts.items()}
+    return cells_of(data, None, how, by).sorted_parts()
 
 
 def day_name(path: str | Path) -> str | None:
@@ -213,7 +204,7 @@ def day_name(path: str | Path) -> str | None:
     for part in reversed(Path(path).parts):
         if part in (".", "..", "/"):
             continue
-        plain = part.split(".")[0] if Path(part).suffix.lower() in _SCANNED else part
+        plain = part.split(".")[0] if Path(part).suffix.lower() in SCANNED else part
         plain = re.split(r"[*?\[]", plain)[0].strip("-_. ")
         if re.fullmatch(r"[^=,]+=[^=,]+", plain):  # a key of a partition: those beside it tell days apart too
             keys.insert(0, plain)
@@ -231,10 +222,7 @@ def _short(key: str) -> str:
 
 
 def _summary(data: Any, y_proba: Any, how: Reading) -> Summary:
-    scanned = is_path(data) and Path(data).suffix.lower() in _SCANNED[1:] and how.input_format is None
+    scanned = is_path(data) and Path(data).suffix.lower() in SCANNED[1:] and how.input_format is None
     if y_proba is None and scanned and not is_many(data):
-        if is_small_text(data, how):
-            return of_text(data, how).whole
-        found: Summary = summarize_data(data, how).whole
-        return found
+        return cells_of(data, None, how).whole
     return of_rows(open_data(data, y_proba, how).evidence, caller="monitor")

@@ -32,6 +32,7 @@ from calibrant.io.readers import read_predictions
 from calibrant.io.scale import scaled
 from calibrant.io.suspicions import say_suspicions
 from calibrant.summary.files import load_summaries
+from calibrant.summary.slices import Slices
 from calibrant.workflows.rejection import check_rejected_share
 
 __all__ = [
@@ -254,7 +255,7 @@ def _from_cells(data: Any, how: Reading, by: Any, groups: Any, n_bins: int | Non
     return Opened(cells.whole, cells.by, cells.sorted_parts(), cells=cells)
 
 
-def summarize_data(data: Any, how: Reading, **options: Any) -> Any:
+def summarize_data(data: Any, how: Reading, **options: Any) -> Slices:
     """Return the summaries of a pattern, path or frame, whole and by slices."""
     from calibrant.engines.frames import summarize  # brings Narwhals
 
@@ -322,7 +323,7 @@ def summarize_path(path: str | Path, *, layout: Layout | None = None, **options:
     return summarize_data(path, Reading("Summary.from_path", **known, **given), **options)
 
 
-def _checked(found: Any, how: Reading) -> Any:
+def _checked(found: Slices, how: Reading) -> Any:
     check_rejected_share(found.rejected, found.whole.n, how)
     if found.whole.pairs:
         how.refuse(("normalize",), "for top-label pairs")

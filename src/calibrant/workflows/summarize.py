@@ -18,6 +18,9 @@ from calibrant.summary.slices import Slices
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import FILE, IN_MEMORY, Reading, names_of, open_data, summarize_data
 
+#: Suffixes of tables that are summarized in place, whatever their size.
+SCANNED = (".calsum", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".ipc", ".ndjson")
+
 __all__ = ["Summarized", "merge", "of_rows", "summarize"]
 
 
@@ -106,43 +109,42 @@ def summarize(
         more = ("part", "skip_bad_files", "max_rejected", "positive", "percent", "confidence", "correct")
         how.refuse((*every, *more), "for summary files")
         found = stored.regrouped(names) if names else stored
-    elif y_proba is not None or (hasattr(data, "null_draws") or hasattr(data, "sorted_parts")):
-        opened = open_data(data, y_proba, how)
-        held = opened.cells or opened.evidence
-        found = held if isinstance(held, Slices) else Slices(of_rows(held, n_bins))
-    elif is_path(data) and (Path(data).suffix in (".npz", ".npy") or input_format is not None or str(data) == "-"):
-        found = _in_memory(data, how, names, tuple(n_bins))
-    elif is_small_text(data, how, names):
-        found = of_text(data, how, names, tuple(n_bins))
     else:
-        found = summarize_data(data, how, by=names, n_bins=tuple(n_bins))
+        found = cells_of(data, y_proba, how, names, tuple(n_bins))
     if output is not None:
         found.save(output)
     return Summarized(found, None if output is None else str(output))
 
 
-def _in_memory(data: Any, how: Reading, by: Sequence[str], n_bins: Iterable[int]) -> Slices:
-    opened = open_data(data, None, how, by=by or None)
+def cells_of(data: Any, y_proba: Any, how: Reading, by: Sequence[str] = (), n_bins: Iterable[int] = ()) -> Slices:
+    """Return data that are no summary files as cells: tables are scanned, the rest is read.
+
+    One text file that memory holds is read as every other command reads it, and its bad rows are counted.
+    """
+    options = {"by": list(by), "n_bins": tuple(n_bins)}
+    arrays = y_proba is not None or hasattr(data, "null_draws") or hasattr(data, "sorted_parts")
+    text = not arrays and is_small_text(data, how) and FILE not in by
+    scanned = not is_path(data) or is_many(data) or (Path(data).suffix.lower() in SCANNED and how.input_format is None)
+    if not arrays and not text and scanned:
+        return summarize_data(data, how, **options)
+    try:
+        opened = open_data(data, y_proba, replace(how, strict=False, max_rejected=None) if text else how, by=by or None)
+    except InputError as error:
+        if not text or how.strict or not error.rows:
+            raise
+        return summarize_data(read_table(data), how, **options)
+    if isinstance(opened.cells, Slices):
+        return opened.cells
     parts = {key: of_rows(rows, n_bins, coarse=True, caller=how.caller) for key, rows in opened.parts.items()}
     return Slices(of_rows(opened.evidence, n_bins, caller=how.caller), opened.by, parts)
 
 
-def is_small_text(data: Any, how: Reading, by: Sequence[str] = ()) -> bool:
+def is_small_text(data: Any, how: Reading) -> bool:
     """Whether data are one text file that memory holds and no engine was named for."""
-    if not is_path(data) or is_many(data) or how.input_format is not None or how.engine is not None or FILE in by:
+    if not is_path(data) or is_many(data) or how.input_format is not None or how.engine is not None:
         return False
-    return file_format(data) in ("csv", "tsv") and Path(data).is_file() and Path(data).stat().st_size <= IN_MEMORY
-
-
-def of_text(path: str | Path, how: Reading, by: Sequence[str] = (), n_bins: Iterable[int] = ()) -> Slices:
-    """Return one text file as cells, read as every other command reads it; bad rows are counted, not refused."""
-    try:
-        return _in_memory(path, replace(how, strict=False, max_rejected=None), by, n_bins)
-    except InputError as error:
-        if how.strict or not error.rows:
-            raise
-    found: Slices = summarize_data(read_table(path), how, by=list(by), n_bins=tuple(n_bins))
-    return found
+    path = Path(data)
+    return path.is_file() and file_format(path) in ("csv", "tsv") and path.stat().st_size <= IN_MEMORY
 
 
 def of_rows(evidence: Any, n_bins: Iterable[int] = (), *, coarse: bool = False, caller: str = "summarize") -> Summary:
