@@ -220,7 +220,7 @@ def test_odd_slices() -> None:
     y, p = rng.integers(0, 2, 600), rng.uniform(size=600)
     by = {"id": np.arange(600) % 300, "gap": np.array([None, "a"], dtype=object)[y]}
     rows = calibrant.report(y, p, by=by, compare_methods=False, n_resamples=5).summary["slices"]
-    assert [row["name"] for row in rows if row["column"] == "gap"] == ["None", "a"]
+    assert [row["name"] for row in rows if row["column"] == "gap"] == ["a", "None"]
     assert sum(row["column"] == "id" for row in rows) == 200
     with pytest.raises(ValueError, match="one value per row"):
         calibrant.report(y, p, by={"id": [1, 2]}, compare_methods=False, n_resamples=5)

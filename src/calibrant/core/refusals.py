@@ -25,7 +25,7 @@ _NAMES = "drop rows without a label, or give the names of the classes (one colum
 _IN_ORDER = "give the names of the classes in the order of the columns (in a file: p_1 is the column of class 1)"
 #: Bad rows that an error lists at most.
 MOST_ROWS = 4
-#: A share of rows up to which bad ones are slips, and do not speak of the scale of all.
+#: A fraction of rows up to which bad ones are slips, and do not speak of the scale of all.
 FEW = 0.05
 
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from calibrant.core.arguments import check_arguments
+from calibrant.core.inputs import TOLERANCE
 from calibrant.core.text import count
 from calibrant.errors import FileError
 from calibrant.io import names as known
@@ -113,7 +114,7 @@ class Columns:
     #: Levels of the quantiles.
     levels: tuple[float, ...] = ()
     #: How far probabilities may miss 0, 1 and a sum of 1, by the types that were declared.
-    tolerance: float = 1e-6
+    tolerance: float = TOLERANCE["float64"]
 
     @property
     def used(self) -> tuple[str, ...]:

@@ -21,14 +21,13 @@ DECIMALS = (2, 3, 4, 5, 6)
 
 def scaled(scores: Array, *, percent: bool, argument: str = "y_proba", caller: str = "read") -> Array:
     """Return probabilities: percentages divided by 100 where they are announced, refused where they are not."""
+    high = float(np.fmax.reduce(scores, axis=None)) if scores.size and scores.dtype.kind in "fiu" else 0.0
     if percent:
-        high = float(np.nanmax(scores)) if scores.size else 0.0
-        if high <= 1:
+        if not high > 1:
             rule = "be given for percentages alone"
             raise input_error("percent", caller, rule, f"scores up to {high:g}", "leave it out")
         return np.asarray(scores, dtype=np.float64) / 100.0
-    if looks_percent(scores):
-        high = float(np.nanmax(scores))
+    if high > 1 and looks_percent(scores):
         what = "rows that sum to 100" if scores.ndim == 2 else f"numbers from 0 to 100 (largest {high:g})"
         raise input_error(argument, caller, "be probabilities between 0 and 1", what, "percentages: {percent=True}")
     return scores

@@ -149,19 +149,19 @@ def compare(
     how.refuse((*LAYOUT, "input_format", *ENGINES), "next to arrays")
     if key is not None:
         raise left_out("key", "compare", "next to arrays", key)
-    spaces = (space or "proba",) * 2 if space is None or isinstance(space, str) else tuple(space)
+    both: Any = space if isinstance(space, tuple | list) and len(space) == 2 else (space, space)
     if before is None or (after is None) == (calibrator is None):
         raise input_error(
             "after", "compare", "be given next to arrays, or a calibrator instead", "neither or both", "give one"
         )
-    rows = array_rows(y_true, before, replace(how, space=spaces[0]))
+    rows = array_rows(y_true, before, replace(how, space=both[0]))
     first = to_evidence(rows, caller="compare", normalize=normalize)
     if calibrator is not None:
         fitted = load(calibrator) if is_path(calibrator) else calibrator
-        check_applicable(fitted, spaces[0], caller="compare")
+        check_applicable(fitted, both[0] or "proba", caller="compare")
         other, injective = _recalibrated(fitted, rows, how), _keeps_all(fitted)
     else:
-        other = aligned(array_rows(y_true, after, replace(how, space=spaces[1])), rows, how)
+        other = aligned(array_rows(y_true, after, replace(how, space=both[1])), rows, how)
         other = replace(other, truth=rows.truth, classes=other.classes or rows.classes)
     second = to_evidence(other, caller="compare", normalize=normalize and calibrator is None)
     seen = None if calibrator is None else known_rows(fitted, rows)
