@@ -91,3 +91,18 @@ def test_a_forked_child_starts_threads_of_its_own():
     child.kill()
     assert not stuck
     assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.2])
+def test_the_first_of_several_errors_is_raised(slow):
+    def chunk(i: int) -> int:
+        if i in (2, 3):
+            time.sleep(slow if i == 2 else 0.0)
+            raise ValueError(f"item {i}")
+        time.sleep(0.02)
+        return i
+
+    found = map_chunks(chunk, range(20), 2)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(ValueError, match="item 2"):
+        next(found)

@@ -17,8 +17,6 @@ S = TypeVar("S")
 #: Scores per chunk of a vector and bytes per chunk of a matrix: both fit the second-level cache.
 CHUNK_SCORES = 1 << 16
 CHUNK_BYTES = 1 << 20
-
-
 _THREAD = threading.local()
 
 
@@ -46,11 +44,15 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
     if threads < 2 or getattr(_THREAD, "busy", False):
         yield from map(function, work)
         return
-    tasks, done = enumerate(work), dict[int, T]()
+    tasks, done, failed = enumerate(work), dict[int, T](), dict[int, BaseException]()
 
     def run(wanted: int = -1) -> None:
         while wanted not in done and (task := next(tasks, None)):  # the threads share what is left
-            done[task[0]] = function(task[1])
+            try:
+                done[task[0]] = function(task[1])
+            except BaseException as error:  # raised when its turn comes, so that the first of several is the one
+                failed[task[0]] = error
+                work.clear()
 
     pool, names = _pool(threads - 1)
     _confine(names, away=True)
@@ -61,9 +63,11 @@ def map_chunks(function: Callable[[S], T], items: Iterable[S], n_jobs: int | Non
             _THREAD.busy = True
             run(number)
             _THREAD.busy = False
-            for helper in () if number in done else helpers:  # one of them has it, or failed
+            for helper in () if number in done else helpers:  # one of them has it
                 if not helper.cancel():
                     helper.result()
+            if number in failed:
+                raise failed[number]
             yield done.pop(number)
     finally:
         work.clear()

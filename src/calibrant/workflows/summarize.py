@@ -123,7 +123,9 @@ def cells_of(data: Any, y_proba: Any, how: Reading, by: Sequence[str] = (), n_bi
     """
     options = {"by": list(by), "n_bins": tuple(n_bins)}
     arrays = y_proba is not None or hasattr(data, "null_draws") or hasattr(data, "sorted_parts")
-    text = not arrays and is_small_text(data, how) and FILE not in by
+    alone = not arrays and is_path(data) and not is_many(data) and Path(data).is_file() and how.input_format is None
+    text = alone and how.engine is None and FILE not in by and file_format(data) in ("csv", "tsv")
+    text = text and Path(data).stat().st_size <= IN_MEMORY
     scanned = not is_path(data) or is_many(data) or (Path(data).suffix.lower() in SCANNED and how.input_format is None)
     if not arrays and not text and scanned:
         return summarize_data(data, how, **options)
@@ -137,14 +139,6 @@ def cells_of(data: Any, y_proba: Any, how: Reading, by: Sequence[str] = (), n_bi
         return opened.cells
     parts = {key: of_rows(rows, n_bins, coarse=True, caller=how.caller) for key, rows in opened.parts.items()}
     return Slices(of_rows(opened.evidence, n_bins, caller=how.caller), opened.by, parts)
-
-
-def is_small_text(data: Any, how: Reading) -> bool:
-    """Whether data are one text file that memory holds and no engine was named for."""
-    if not is_path(data) or is_many(data) or how.input_format is not None or how.engine is not None:
-        return False
-    path = Path(data)
-    return path.is_file() and file_format(path) in ("csv", "tsv") and path.stat().st_size <= IN_MEMORY
 
 
 def of_rows(evidence: Any, n_bins: Iterable[int] = (), *, coarse: bool = False, caller: str = "summarize") -> Summary:
