@@ -27,7 +27,7 @@ REGENERATE = "python docs/generate.py"
 #: Subpackages with a page of public names, in the order of the index; metrics and calibrators have pages of their own.
 SUBPACKAGES = (
     "workflows", "views", "estimators", "metrics", "scores", "inference", "calibrators", "regression", "selective",
-    "evidence", "datasets", "io", "summary", "engines", "monitoring", "plots", "reporting", "torch", "studies",
+    "evidence", "datasets", "io", "summary", "engines", "monitoring", "plots", "reporting", "torch",
     "testing", "errors",
 )  # fmt: skip
 #: What an engine can do with each kind of state.

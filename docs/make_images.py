@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from calibrant.studies.demo import digits_models, run_demo
+from calibrant.workflows.demo import digits_models, run_demo
 
 IMAGES = Path(__file__).resolve().parent / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -12,8 +12,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from calibrant.metrics import accuracy, expected_calibration_error, log_score
-from calibrant.studies.writing import stamp
 from calibrant.torch import EntropyPenalty, MMCELoss, RegularizedLoss, SoftECELoss, TemperatureScaling, UCELoss
+from calibrant_papers.studies.writing import stamp
 from calibrant_papers.training.images import load_images
 
 TABLE = Path(__file__).resolve().parent / "tables" / "penalties.md"

@@ -36,9 +36,6 @@ EXCLUDED = {
     "errors.python_word": "a word of an error",
     "errors.require": "imports a package",
     "errors.spell": "words of an error",
-    "studies.run_study": "takes a function of the caller",
-    "studies.adversarial": "simulates for seconds and takes no rows",
-    "studies.coverage": "simulates for seconds and takes no rows",
     "testing.check_calibrator": "a suite of tests that takes seconds",
     "testing.check_engine": "a suite of tests that takes a function of the caller",
     "testing.check_loss": "a suite of tests that takes a function of the caller",
@@ -54,7 +51,6 @@ NOT_MADE = {
     "estimators.Precision": "holds two words",
     "inference.Facts": "holds numbers that `evaluate` found",
     "inference.Null": "holds numbers that `evaluate` drew",
-    "studies.Study": "takes a function of the caller",
     "torch.ProbitPredictive": "holds what `LastLayerLaplace` found",
 }
 

@@ -19,10 +19,10 @@ from calibrant.core.curves import local_curve
 from calibrant.core.links import softmax
 from calibrant.core.tables import width_bins
 from calibrant.metrics import uncertainty_calibration_error
-from calibrant.studies.learning_curves import make_method
-from calibrant.studies.sample_size import GRUBER
 from calibrant.views import Pooled
 from calibrant_papers import list_targets, reproduce, variance_regression
+from calibrant_papers.studies.learning_curves import make_method
+from calibrant_papers.studies.sample_size import GRUBER
 from calibrant_papers.targets import (
     gruber_sizes,
     gruber_theory,
@@ -42,7 +42,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def _modules():
-    return [m for name, m in list(sys.modules.items()) if name.startswith(("calibrant_papers.", "calibrant.studies."))]
+    return [
+        m
+        for name, m in list(sys.modules.items())
+        if name.startswith(("calibrant_papers.", "calibrant_papers.studies."))
+    ]
 
 
 def everywhere(patch, name, old, new):

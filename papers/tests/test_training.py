@@ -284,7 +284,7 @@ def test_command_falls_back_to_digits_and_says_how_to_get_the_data(tmp_path, mon
 
 
 def test_files_are_valid_json_and_come_back(tmp_path):
-    from calibrant.studies.checkpoints import read_json, write_json
+    from calibrant_papers.studies.checkpoints import read_json, write_json
 
     write_json(tmp_path / "a.json", {"x": [1.0, float("inf"), -float("inf"), float("nan")], "y": {"z": "word"}})
     json.loads((tmp_path / "a.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)

@@ -41,7 +41,7 @@ _HOMES = {
 _RENAMED = {"apply_json": "predict_from_json"}
 _SUBPACKAGES = (
     "calibrators", "core", "datasets", "engines", "errors", "estimators", "inference", "io", "metrics", "monitoring",
-    "plots", "regression", "reporting", "scores", "selective", "studies", "summary", "testing", "torch", "views",
+    "plots", "regression", "reporting", "scores", "selective", "summary", "testing", "torch", "views",
     "workflows"
 )  # fmt: skip
 __all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604 -- the one list

@@ -225,8 +225,6 @@ def test_wheel_is_small_and_holds_no_papers() -> None:
     assert sum(lines.values()) <= 32_000, sum(lines.values())
     folders = {path.relative_to(SOURCE).parts[0] for path in lines}
     assert not folders & {"papers", "benchmarks", "targets", "bench"}
-    assert not (SOURCE / "studies" / "targets").exists()
-    assert not (SOURCE / "studies" / "bench").exists()
 
 
 def test_contract_of_metrics_is_public() -> None:
@@ -255,6 +253,5 @@ def test_commands_are_for_users() -> None:
         "merge",
         "monitor",
         "report",
-        "study",
         "summarize",
     }

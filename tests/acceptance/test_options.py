@@ -51,24 +51,17 @@ BASE: dict[str, list[str]] = {
     "summarize": ["{file}", "-o", "{out}/day.calsum", "--json"],
     "merge": ["day.calsum", "later.calsum", "-o", "{out}/both.calsum", "--json"],
     "explain": ["ece"],
-    "study": ["bins", "{file}", "--quick", "--json"],
 }
 #: What a command need not do for a task; it then says so in one line. Everything else must work.
 CANNOT = {
-    ("study", "regression"),
-    ("study", "pattern"),
     ("monitor", "regression"),
     ("summarize", "regression"),
     ("compare", "pattern"),
 }
-#: Options that change how fast an answer comes, never the answer; and commands too slow to walk.
-NO_EFFECT = {
-    ("study", "--jobs"): "processes, not numbers: the same seed gives the same table",
-    ("study", "--quick"): "every run here is quick; the tests of the studies see the difference",
-}
+#: Commands too slow to walk.
 SLOW = {"demo"}
 #: Options that are tried on one task only: they do not look at the predictions.
-ONCE = {("merge", "--output"), ("merge", "--json"), ("explain", "--json"), ("study", "--out")}
+ONCE = {("merge", "--output"), ("merge", "--json"), ("explain", "--json")}
 
 
 @dataclass(frozen=True)
@@ -165,7 +158,7 @@ ROWS: dict[tuple[str, str], Row] = {
     ("fit", "--fast"): Row(["--fast"], drop=("--method",)),
     ("fit", "--holdout"): Row(["--holdout", "0.4"]),
     ("fit", "--seed"): Row(["--seed", "7"], drop=("--method",)),
-    # -- apply, compare, check, report, monitor, study
+    # -- apply, compare, check, report, monitor
     ("apply", "--output"): Row(["-o", "{out}/other{suffix}"], drop=("-o",), a=["-o", "{out}/applied{suffix}"]),
     ("apply", "--partition-by"): Row(["--partition-by", "site"]),
     ("summarize", "--output"): Row(["-o", "{out}/other.calsum"], drop=("-o",), a=["-o", "{out}/day.calsum"]),
@@ -231,12 +224,6 @@ ROWS: dict[tuple[str, str], Row] = {
     ("monitor", "--date"): Row(["--date", "2026-11-15"], drop=("--json",)),
     ("monitor", "--replace"): Row(["--name", "day1", "--replace"], a=["--name", "day1"], drop=("--name",), files=AFTER),
     ("monitor", "--report"): Row(["--report", "{out}/page.html"]),
-    ("study", "--out"): Row(["-o", "{out}/study"]),
-    ("study", "--repeats"): Row(["--repeats", "3"], a=["--repeats", "2"]),
-    ("study", "--sizes"): Row(["--sizes", "50,60"]),
-    ("study", "--grid"): Row(["--grid", "findings"]),
-    ("study", "--only"): Row(["--only", "tail"]),
-    ("study", "--markdown"): Row(["--markdown", "{out}/page.md"]),
 }  # fmt: skip
 
 
@@ -276,7 +263,7 @@ def long_name(option: click.Option) -> str:
 CASES = [
     pytest.param(command, option, task, id=f"{command} {long_name(option)} {task}")
     for command, option in options()
-    if command not in SLOW and (command, long_name(option)) not in NO_EFFECT
+    if command not in SLOW
     for task in (TASKS if (command, long_name(option)) not in ONCE else ("classes",))
 ]
 
@@ -420,7 +407,7 @@ def test_every_option_is_walked() -> None:
     missing = [
         f"{command} {long_name(option)}"
         for command, option in options()
-        if command not in SLOW and (command, long_name(option)) not in NO_EFFECT and row_of(command, option) is None
+        if command not in SLOW and row_of(command, option) is None
     ]
     assert not missing, f"add to ROWS: {', '.join(missing)}"
     assert set(commands()) - SLOW == set(BASE)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from calibrant.cli import cli
 from calibrant.core.links import softmax
-from calibrant.studies import demo
+from calibrant.workflows import demo
 
 
 def model(name, sharpen, seed):

@@ -157,7 +157,7 @@ def test_import_is_light():
 
 _HEAVY = "polars narwhals pyarrow pandas duckdb sklearn numba torch matplotlib rich onnx"
 _SCIPY = "stats optimize linalg sparse spatial interpolate signal"
-_OWN = "engines.frames engines.batches calibrators._base calibrators.auto plots monitoring studies testing torch"
+_OWN = "engines.frames engines.batches calibrators._base calibrators.auto plots monitoring testing torch"
 
 
 @pytest.mark.parametrize("words", ["evaluate small.csv", "report small.csv --no-compare"])

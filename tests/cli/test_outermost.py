@@ -204,16 +204,6 @@ def test_the_page_of_a_day_whose_name_is_no_utf8(tmp_path):
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_a_folder_that_is_none_is_named_by_its_flag(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "nothing")
-    path = tmp_path / "a.npz"
-    np.savez(path, probs=P, labels=Y)
-    done = run("study", "bins", path, "--quick", "-o", tmp_path / "link")
-    assert done.returncode in (1, 2)
-    assert b"--out must be a folder" in done.stderr
-    assert b"link to nothing" in done.stderr
-
-
 def test_a_name_as_long_as_names_can_be(tmp_path):
     """What is written beside a file must not need a longer name than there can be."""
     import calibrant

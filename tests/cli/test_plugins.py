@@ -26,7 +26,6 @@ OWN = {
     "merge",
     "monitor",
     "report",
-    "study",
     "summarize",
 }
 

@@ -111,15 +111,13 @@ def test_every_public_function_class_and_command_is_fuzzed_or_says_why_not(fuzz)
     from calibrant.cli import cli
 
     assert set(commands.BASE) | set(commands.LEFT_OUT) == set(cli.own)
-    assert {"plots", "io", "summary", "studies", "engines", "monitoring", "reporting", "testing"} <= set(
-        walk.packages()
-    )
+    assert {"plots", "io", "summary", "engines", "monitoring", "reporting", "testing"} <= set(walk.packages())
     assert set(walk.packages(trained=True)) == {"torch"}
     there = {name for trained in (False, True) for name, _ in walk.exported(callable, trained=trained)}
     unknown = {*walk.EXCLUDED, *walk.NOT_MADE} - there
     assert not unknown, f"left out, but not there: {unknown}"
     called = {*walk.functions(), *walk.functions(trained=True)}
-    assert {"plots.plot_ks", "io.read_table", "engines.summarize", "studies.bins", "torch.brier_loss"} <= called
+    assert {"plots.plot_ks", "io.read_table", "engines.summarize", "torch.brier_loss"} <= called
     assert {"calibrant.Summary", "views.RankR", "scores.Brier"} <= set(walk.classes())
 
 

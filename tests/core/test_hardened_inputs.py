@@ -170,7 +170,7 @@ def test_the_level_of_windows_is_a_share():
 def test_options_that_the_campaign_passed(tmp_path, monkeypatch):
     import polars as pl
 
-    from calibrant import report, studies
+    from calibrant import report
     from calibrant.engines import open_paths
     from calibrant.inference import evaluate_evidence
     from calibrant.io import read_table
@@ -186,8 +186,6 @@ def test_options_that_the_campaign_passed(tmp_path, monkeypatch):
         "test": lambda: evaluate_evidence(summary, test="x", n_resamples=0),
         "views": lambda: calibrant.Summary(3, views=object()),
         "pairs": lambda: calibrant.Summary(pairs=[1]),
-        "pairs of bins": lambda: studies.bins(Y, P, pairs="yes"),
-        "errors": lambda: studies.resolution(Y, P, errors=["x"]),
         "weights": lambda: Ensemble(weights=object()).fit(P, Y),
         "input_format": lambda: read_table("given.parquet", input_format=["x"]),
         "data": lambda: open_paths(-3.0),

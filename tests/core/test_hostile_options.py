@@ -21,7 +21,6 @@ from calibrant import (
     regression,
     scores,
     selective,
-    studies,
 )
 from calibrant.calibrators import (
     AutoCalibrator,
@@ -129,7 +128,6 @@ OTHERS = [
     (plots.plot_calibration_map, (), ("calibrator",)),
     (plots.plot_methods, (), ("methods",)),
     (plots.plot_training, (), ("trace",)),
-    (studies.bins, (Y, P), ("numbers", "progress", "folder")),
     (engines.apply_frame, (FITTED, FRAME), ("once",)),
     (engines.apply_frame, (FITTED, FRAME), ("normalize",)),
     (engines.fit_frame, (FITTED,), ("frame",)),
@@ -141,8 +139,6 @@ OTHERS = [
     (monitoring.add_models, ("store",), ("by",)),
     (plots.plot_against_bins, (Y, P), ("n_bins",)),
     (plots.plot_reliability, (Y, P), ("counts",)),
-    (studies.bins, (Y, P), ("n_resamples",)),
-    (studies.estimator_bias, (Y, P), ("order",)),
     (engines.Store, (), ("path",)),
     (calibrant.Summary, (2,), ("n_bins", "coarse")),
     (calibrant.check, (Y, P), ("config", "max_values", "min_values", "min_pvalues")),
@@ -213,12 +209,6 @@ def test_a_frame_without_rows_is_refused(verb):
 def test_a_tiny_error_needs_many_rows_or_is_refused():
     with pytest.raises(InputError, match="error"):
         inference.required_sample_size(5e-324, Y, P)
-
-
-def test_a_file_is_no_folder_of_a_study(tmp_path):
-    (tmp_path / "taken").write_text("x")
-    with pytest.raises(InputError, match="folder of bins must be a folder"):
-        studies.bins(Y, P, numbers=[2], n_resamples=2, folder=tmp_path / "taken")
 
 
 def test_options_of_the_chosen_regression_method():

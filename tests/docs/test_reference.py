@@ -18,7 +18,7 @@ PLUGINS = ("bench", "reproduce", "train")
 #: Subpackages a bare development environment can import; torch comes with `make test`.
 SUBPACKAGES = (
     "calibrators", "datasets", "engines", "errors", "estimators", "evidence", "inference", "io", "metrics", "monitoring",
-    "plots", "regression", "reporting", "scores", "selective", "studies", "summary", "testing", "torch", "views",
+    "plots", "regression", "reporting", "scores", "selective", "summary", "testing", "torch", "views",
     "workflows",
 )  # fmt: skip
 #: Public functions without a runnable example of their own, and why.
@@ -125,9 +125,7 @@ def test_every_top_level_function_has_an_example(name):
         assert "Examples\n---" in inspect.getdoc(item), f"calibrant.{name} has no example"
 
 
-@pytest.mark.parametrize(
-    "package", [package for package in SUBPACKAGES if package not in {"studies", "plots"}]
-)  # long; pictures
+@pytest.mark.parametrize("package", [package for package in SUBPACKAGES if package not in {"plots"}])  # long; pictures
 def test_every_public_function_has_an_example(generate, package):
     if package == "torch":
         pytest.importorskip("torch", reason="torch is not installed")

@@ -92,7 +92,7 @@ def test_few_clusters_give_a_dash_and_the_reason():
 @pytest.mark.parametrize(("slope", "after"), [(0.6, 0.6), (0.9, 0.95), (0.7, 0.45), (0.6, 0.75)])
 def test_intervals_of_changes_cover(slope, after):
     """Coverage of the change of every error: to calibrated, small, across the diagonal, partly repaired."""
-    data = pytest.importorskip("calibrant_benchmarks.generators", reason="calibrant-benchmarks is not installed")
+    data = pytest.importorskip("calibrant_papers.validation.generators", reason="calibrant-benchmarks is not installed")
 
     def draw(n, rng):
         odds = 1.5 * rng.standard_normal(n)

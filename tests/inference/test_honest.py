@@ -679,7 +679,7 @@ def test_a_family_finds_every_count_that_holds_after_correction():
 
 def test_a_sample_without_surprises_clears_no_sharp_forecast_of_two_classes():
     """Class 1 has many hits and misses there, but no outcome against its forecast: 78% of such samples were cleared."""
-    data = pytest.importorskip("calibrant_benchmarks.generators", reason="calibrant-benchmarks is not installed")
+    data = pytest.importorskip("calibrant_papers.validation.generators", reason="calibrant-benchmarks is not installed")
 
     model, rng = "confidences above 0.999, 5 times the errors", np.random.default_rng(0)
     for _ in range(20):

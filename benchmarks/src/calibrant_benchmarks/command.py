@@ -131,7 +131,7 @@ def command(
     elif league:
         if data is None:
             raise click.UsageError("--league needs --data FOLDER (or CALIBRANT_DATA) with .npz files of predictions.")
-        from calibrant_benchmarks.league import run_league
+        from calibrant_papers.validation.league import run_league
 
         saved = outputs[0].with_name(outputs[0].name + ".cells") if outputs else None
         sizes = (None,) if quick else (None, 1000, 200)

@@ -12,9 +12,9 @@ from typing import Any
 
 from calibrant import metrics
 from calibrant.core.text import table
-from calibrant.studies.writing import markdown
 from calibrant_benchmarks.arrays import clear, logits, probabilities
 from calibrant_benchmarks.frame import both
+from calibrant_papers.studies.writing import markdown
 
 __all__ = ["Growth", "run_growth"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import calibrant_benchmarks
 from calibrant.core.inputs import check_names
 from calibrant.core.text import table
-from calibrant.studies.writing import markdown
 from calibrant_benchmarks.frame import Outcome, Race, Verdict, run_race
+from calibrant_papers.studies.writing import markdown
 
 __all__ = ["BenchReport", "list_races", "run"]
 

@@ -20,7 +20,7 @@ from typing import Any
 from calibrant.core.results import Record
 from calibrant.core.text import count, table
 from calibrant.errors import CalibrantError
-from calibrant.studies.writing import markdown, stamp
+from calibrant_papers.studies.writing import markdown, stamp
 
 __all__ = ["ScaleReport", "generate", "run_scale"]
 

@@ -149,7 +149,7 @@ def main() -> int:
     from statistics import median
 
     import calibrant
-    from calibrant.studies.writing import markdown, stamp
+    from calibrant_papers.studies.writing import markdown, stamp
 
     own = str(Path(calibrant.__file__).resolve().parents[1])
     names, (new, old) = measure([own, options.other], options.rounds)

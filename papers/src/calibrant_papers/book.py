@@ -12,9 +12,9 @@ from typing import Any
 from calibrant.core.atomic import write_text
 from calibrant.core.text import count, significant
 from calibrant.errors import MissingExtraError
-from calibrant.studies.drawing import draw_panels, panels_svg
-from calibrant.studies.writing import markdown_table, stamp
 from calibrant_papers.reproduction import PAPERS
+from calibrant_papers.studies.drawing import draw_panels, panels_svg
+from calibrant_papers.studies.writing import markdown_table, stamp
 from calibrant_papers.targets.result import VERDICTS, Line, Outcome, TargetResult
 
 __all__ = ["book_markdown", "summary_page", "summary_rows", "target_markdown", "write_book", "write_target"]

@@ -15,8 +15,8 @@ from calibrant.core.inputs import check_names
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import FileError, MissingExtraError
-from calibrant.studies.frame import workspace
 from calibrant_papers.store import keep, kept
+from calibrant_papers.studies.frame import workspace
 from calibrant_papers.targets.result import Outcome, TargetResult
 
 __all__ = ["PAPERS", "Outcome", "Target", "attempt", "data_folder", "list_targets", "reproduce"]

@@ -28,12 +28,17 @@ if TYPE_CHECKING:
 #: Entry points by which other packages add commands.
 PLUGINS = "calibrant.commands"
 #: Commands that packages of this project add, for whoever asks for one that is not installed.
-ADDED_BY = {"bench": "calibrant-benchmarks", "reproduce": "calibrant-papers", "train": "calibrant-papers"}
+ADDED_BY = {
+    "bench": "calibrant-benchmarks",
+    "reproduce": "calibrant-papers",
+    "study": "calibrant-papers",
+    "train": "calibrant-papers",
+}
 
 #: Arguments that hold nothing but words of the command line: an error of theirs is one of usage.
 WORDS = ("metrics", "measures", "view", "by", "n_bins")
 #: Commands in the order in which they are needed.
-STORY = ("evaluate", "fit", "apply", "compare", "check", "report", "monitor", "explain", "study", "demo")
+STORY = ("evaluate", "fit", "apply", "compare", "check", "report", "monitor", "explain", "demo")
 #: What others call our commands.
 _MEANT = {
     "fit": "calibrate recalibrate",

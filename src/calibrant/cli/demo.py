@@ -21,7 +21,7 @@ def command(output: str, seed: int, *, as_json: bool) -> None:
 
     An overconfident network and an underconfident forest, trained here and now; offline, under a minute.
     """
-    from calibrant.studies.demo import run_demo
+    from calibrant.workflows.demo import run_demo
 
     chapters = run_demo(output, seed=seed, tell=lambda text: emit(text, err=True))
     if as_json:

@@ -3,7 +3,7 @@
 Mean scores: normal theory with Hall's correction for skewness. Calibration errors: the estimate is a norm of
 cell means m_c = E[(t − s)·1(cell c)] plus Gaussian noise, whose draws cost two normals per cell instead of a bootstrap
 of rows; the two ends are found separately, so that they hold near zero too, where the bootstrap fails. The
-simulated coverage is in the documentation (``calibrant study coverage``).
+simulated coverage is in the documentation (``calibrant study coverage`` of calibrant-papers).
 """
 
 from __future__ import annotations

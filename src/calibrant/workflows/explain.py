@@ -125,7 +125,9 @@ def _metric(metric: Metric) -> dict[str, Any]:
         "range": f"{metric.range[0]:g} … {metric.range[1]:g}",
         "proper": "yes" if metric.proper else "no",
         "weakness": metric.weakness,
-        "sample_size": "calibrant study resolution FILE says which errors your n can resolve" if name == "ece" else "",
+        "sample_size": "calibrant.inference.required_sample_size says how many rows an error needs"
+        if name == "ece"
+        else "",
         "cost": metric.cost,
         "parameters": parameters,
         "function": f"calibrant.metrics.{metric.function}",

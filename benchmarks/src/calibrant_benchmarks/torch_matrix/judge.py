@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import CalibrantError
-from calibrant.studies.writing import markdown, stamp
+from calibrant_papers.studies.writing import markdown, stamp
 
 CONDITIONS = (
     "float32",

@@ -19,10 +19,10 @@ import numpy as np
 
 from calibrant._typing import RNG, Floats
 from calibrant.core.inputs import check_forecast
-from calibrant.studies.arrays import build, log_sizes
-from calibrant.studies.frame import StudyResult
-from calibrant.studies.learning_curves import make_method
-from calibrant.studies.sample_size import GRUBER, sample_size
+from calibrant_papers.studies.arrays import build, log_sizes
+from calibrant_papers.studies.frame import StudyResult
+from calibrant_papers.studies.learning_curves import make_method
+from calibrant_papers.studies.sample_size import GRUBER, sample_size
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import split_of
 

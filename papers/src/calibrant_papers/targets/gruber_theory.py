@@ -24,9 +24,9 @@ from calibrant.core.tables import Pairs
 from calibrant.datasets import SimulatedForecast, accuracy_replaced, collapsed, hidden_miscalibration, hundred_classes
 from calibrant.inference.bias import folded_mean
 from calibrant.metrics.taxonomy import BOUNDS
-from calibrant.studies.arrays import log_sizes
 from calibrant.views import Classwise, TopLabel
 from calibrant_papers.measures import ks_by_predicted_class
+from calibrant_papers.studies.arrays import log_sizes
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.variance_regression import one_thread
 

@@ -23,8 +23,8 @@ from calibrant.core.inputs import check_pairs
 from calibrant.core.links import softmax
 from calibrant.core.pav import pool_ties
 from calibrant.estimators import Binned, CalibrationError, Cumulative
-from calibrant.studies.learning_curves import make_method
 from calibrant.views import TopLabel
+from calibrant_papers.studies.learning_curves import make_method
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import Rows, Split, published, split_of, top_pairs
 

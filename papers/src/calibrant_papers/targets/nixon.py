@@ -25,10 +25,10 @@ from calibrant.core.options import check_rng
 from calibrant.core.tables import mass_bins, value_table, width_bins
 from calibrant.datasets import draw_labels
 from calibrant.estimators import Binned
-from calibrant.studies.arrays import build
-from calibrant.studies.label_noise import label_noise
-from calibrant.studies.learning_curves import make_method
 from calibrant.views import ClassK, Classwise, Pooled
+from calibrant_papers.studies.arrays import build
+from calibrant_papers.studies.label_noise import label_noise
+from calibrant_papers.studies.learning_curves import make_method
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import Rows, load, rows_of, split_of
 

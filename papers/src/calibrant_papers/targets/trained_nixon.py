@@ -22,8 +22,8 @@ from calibrant.metrics import (
     static_calibration_error,
     thresholded_adaptive_calibration_error,
 )
-from calibrant.studies.checkpoints import read_json, write_json
-from calibrant.studies.frame import current_workspace
+from calibrant_papers.studies.checkpoints import read_json, write_json
+from calibrant_papers.studies.frame import current_workspace
 from calibrant_papers.targets.result import Finding, Line, TargetResult
 from calibrant_papers.targets.training_runs import SEEDS, source
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant import selective
 from calibrant._typing import RNG, Floats
-from calibrant.studies.temperature_sweep import TEMPERATURES, temperature_sweep
+from calibrant_papers.studies.temperature_sweep import TEMPERATURES, temperature_sweep
 from calibrant_papers.targets.result import Finding, Line, TargetResult
 from calibrant_papers.targets.training_runs import HUNDRED, MAIN, SEEDS, Trained, forecasts, penalties_run, source
 from calibrant_papers.targets.uce import ACE_NOTE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.studies.frame import current_workspace
+from calibrant_papers.studies.frame import current_workspace
 
 if TYPE_CHECKING:
     from calibrant_papers.training import Plan, TrainingReport

@@ -22,11 +22,11 @@ from calibrant.core.inputs import check_forecast
 from calibrant.core.links import softmax
 from calibrant.core.options import check_rng
 from calibrant.core.tables import mass_bins
-from calibrant.studies.arrays import build
-from calibrant.studies.learning_curves import make_method
-from calibrant.studies.temperature_sweep import TEMPERATURES, temperature_sweep
 from calibrant.views import TopLabel
 from calibrant_papers.measures import predicted_class_ace
+from calibrant_papers.studies.arrays import build
+from calibrant_papers.studies.learning_curves import make_method
+from calibrant_papers.studies.temperature_sweep import TEMPERATURES, temperature_sweep
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import split_of
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._typing import RNG
-from calibrant.studies.frame import StudyResult
-from calibrant.studies.learning_curves import learning_curves
+from calibrant_papers.studies.frame import StudyResult
+from calibrant_papers.studies.learning_curves import learning_curves
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import all_rows
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._typing import RNG
-from calibrant.studies.estimator_bias import CASES, SIZES, estimator_bias
-from calibrant.studies.frame import Row, StudyResult
+from calibrant_papers.studies.estimator_bias import CASES, SIZES, estimator_bias
+from calibrant_papers.studies.frame import Row, StudyResult
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 
 __all__ = ["TARGETS"]

@@ -20,9 +20,9 @@ from calibrant import metrics
 from calibrant._typing import RNG, Array
 from calibrant.core.inputs import check_pairs
 from calibrant.estimators import KDE, CalibrationError
-from calibrant.studies.frame import Cell, Row, Study, run_study
-from calibrant.studies.learning_curves import make_method
 from calibrant.views import TopLabel
+from calibrant_papers.studies.frame import Cell, Row, Study, run_study
+from calibrant_papers.studies.learning_curves import make_method
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from calibrant_papers.targets.sources import all_rows, top_pairs
 from calibrant_papers.targets.zhang_curves import MANY, NAMES, NOTE, curves_of, lower, mean_text, series

@@ -22,9 +22,9 @@ from calibrant.metrics import (
     maximum_mean_calibration_error,
     uncertainty_calibration_error,
 )
-from calibrant.studies.checkpoints import Document
 from calibrant.torch import SWAG, MonteCarloTemperature, Predictive, predict
 from calibrant_papers.measures import predicted_class_ace
+from calibrant_papers.studies.checkpoints import Document
 from calibrant_papers.training import networks
 from calibrant_papers.training.files import read_arrays, write_arrays
 from calibrant_papers.training.images import Images, load_images

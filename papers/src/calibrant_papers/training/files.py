@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._typing import Array
 from calibrant.core.atomic import atomic_path
 from calibrant.errors import input_error
-from calibrant.studies.checkpoints import read_json, write_json
+from calibrant_papers.studies.checkpoints import read_json, write_json
 from calibrant_papers.training.plan import Plan
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.core.text import table
-from calibrant.studies.writing import markdown, stamp
+from calibrant_papers.studies.writing import markdown, stamp
 
 COLUMNS = ("accuracy", "ece", "ace", "ace_nixon", "uce", "mmce", "brier", "nll")
 TITLES = {

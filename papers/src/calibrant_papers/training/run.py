@@ -14,7 +14,7 @@ import torch
 
 from calibrant.core.atomic import write_text
 from calibrant.errors import MissingExtraError
-from calibrant.studies.checkpoints import SCHEMA, Document, Piece, read_json, run_pieces, write_json
+from calibrant_papers.studies.checkpoints import SCHEMA, Document, Piece, read_json, run_pieces, write_json
 from calibrant_papers.training.cell import cell_path, images_of, plan_images, run_cell, run_trial, trial_path
 from calibrant_papers.training.files import claim_folder
 from calibrant_papers.training.plan import BUILT_ON_PLAIN, INITIALISATIONS, METHODS, PENALTIES, Cell, Plan

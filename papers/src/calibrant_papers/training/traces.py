@@ -16,8 +16,8 @@ from calibrant.metrics import (
     static_calibration_error,
     thresholded_adaptive_calibration_error,
 )
-from calibrant.studies.checkpoints import Document
 from calibrant.torch import predict
+from calibrant_papers.studies.checkpoints import Document
 from calibrant_papers.training import networks
 from calibrant_papers.training.cell import plan_images, seed_of
 from calibrant_papers.training.plan import Plan

@@ -13,9 +13,9 @@ from calibrant.core.inputs import check_forecast
 from calibrant.core.links import softmax
 from calibrant.core.options import check_numbers
 from calibrant.estimators import Binned, CalibrationError
-from calibrant.studies.arrays import build, pack
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import TopLabel
+from calibrant_papers.studies.arrays import build, pack
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["TEMPERATURES", "temperature_sweep"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.inference.evaluation import evaluate
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
-from calibrant_benchmarks.generators import GENERATORS, draw, truth
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant_papers.validation.generators import GENERATORS, draw, truth
 
 __all__ = ["GRID_SIZES", "adversarial"]
 
@@ -34,7 +34,7 @@ def adversarial(
     jobs: int | None = None,
     progress: Tell | None = None,
 ) -> StudyResult:
-    """Simulate the intervals and verdicts of `evaluate` on every generator of `calibrant_benchmarks.generators`.
+    """Simulate the intervals and verdicts of `evaluate` on every generator of `calibrant_papers.validation.generators`.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import pytest
 
 from calibrant.core.links import softmax
 from calibrant.errors import FileError
-from calibrant_benchmarks.league import LeagueReport, read_sets, run_league
+from calibrant_papers.validation.league import LeagueReport, read_sets, run_league
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant.core.folds import stratified_folds
 from calibrant.errors import FileError
-from calibrant.studies.checkpoints import Piece, read_json, run_pieces, write_json
+from calibrant_papers.studies.checkpoints import Piece, read_json, run_pieces, write_json
 
 
 def power(base, exponent):

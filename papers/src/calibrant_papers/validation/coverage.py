@@ -23,8 +23,8 @@ from calibrant.inference.intervals import offered_interval
 from calibrant.inference.multiplicity import classwise_tests, sliced_tests
 from calibrant.inference.tests import test_calibration as run_test
 from calibrant.scores import as_score
-from calibrant.studies.arrays import build
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant_papers.studies.arrays import build
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["INTERVALS", "MODELS", "TESTS", "coverage", "draw"]
 

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from calibrant.inference import evaluate
-from calibrant.studies import writing
-
-pytest.importorskip("calibrant_benchmarks", reason="calibrant-benchmarks is not installed")
-
-from calibrant_benchmarks import generators as data
-from calibrant_benchmarks.adversarial import adversarial
-from calibrant_benchmarks.findings import FINDINGS, Finding, findings
+from calibrant_papers.studies import writing
+from calibrant_papers.validation import generators as data
+from calibrant_papers.validation.adversarial import adversarial
+from calibrant_papers.validation.findings import FINDINGS, Finding, findings
 
 
 @pytest.mark.parametrize("name", [name for name in data.GENERATORS if "K = 100" not in name])
@@ -80,7 +77,11 @@ def test_a_store_keeps_finished_parts(tmp_path, monkeypatch):
     """Parts add up over runs, say when and by which code they were measured, and are measured again when named."""
 
     def code(word):
-        for home in ("calibrant.studies.writing", "calibrant.studies.frame", "calibrant_benchmarks.findings"):
+        for home in (
+            "calibrant_papers.studies.writing",
+            "calibrant_papers.studies.frame",
+            "calibrant_papers.validation.findings",
+        ):
             monkeypatch.setattr(f"{home}.made", lambda: {"date": "2026-01-01", "version": "9", "code": word})
 
     code("old")
@@ -99,7 +100,7 @@ def test_a_store_keeps_finished_parts(tmp_path, monkeypatch):
     assert not any("measured" in row for row in again.rows)
     assert again.rows[0]["now"] == first.rows[0]["now"]
     assert "other code" not in again.finding
-    monkeypatch.setattr("calibrant_benchmarks.findings._one_cell", None)  # nothing is left to do
+    monkeypatch.setattr("calibrant_papers.validation.findings._one_cell", None)  # nothing is left to do
     assert findings(only=["tail", "gate"], repeats=2, folder=tmp_path).rows == again.rows
     with pytest.raises(ValueError, match="only of findings must be one of"):
         findings(only=["tails"])
@@ -115,8 +116,8 @@ def test_every_finding_is_kept(line, monkeypatch):
     """Every line of the table, 200 samples each; what is red there is measured with 1,600, which decide."""
     import sys
 
-    monkeypatch.setattr(sys.modules["calibrant_benchmarks.findings"], "FINDINGS", (line,))
-    monkeypatch.setattr(sys.modules["calibrant_benchmarks.findings"], "PARTS", (line.part,))
+    monkeypatch.setattr(sys.modules["calibrant_papers.validation.findings"], "FINDINGS", (line,))
+    monkeypatch.setattr(sys.modules["calibrant_papers.validation.findings"], "PARTS", (line.part,))
     if red(findings(repeats=200).rows):
         assert not red(findings(repeats=1600).rows)
 

@@ -10,9 +10,9 @@ import numpy as np
 from calibrant._typing import Array, ArrayLike, Space
 from calibrant.core.inputs import check_words
 from calibrant.core.options import check_count, check_counts
-from calibrant.studies.arrays import build, forecast_of, log_sizes, pack, repeats_for
-from calibrant.studies.drawing import panel
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant_papers.studies.arrays import build, forecast_of, log_sizes, pack, repeats_for
+from calibrant_papers.studies.drawing import panel
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["GRUBER", "sample_size"]
 

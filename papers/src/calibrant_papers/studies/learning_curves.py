@@ -14,9 +14,9 @@ from calibrant.calibrators._base import Calibrator
 from calibrant.core.inputs import check_forecast, check_words
 from calibrant.core.options import check_count, check_counts
 from calibrant.errors import input_error
-from calibrant.studies.arrays import build, pack
-from calibrant.studies.drawing import panel
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant_papers.studies.arrays import build, pack
+from calibrant_papers.studies.drawing import panel
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["METHODS", "learning_curves", "make_method"]
 

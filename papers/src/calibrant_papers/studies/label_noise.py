@@ -18,10 +18,10 @@ from calibrant.core.links import softmax
 from calibrant.core.options import check_count, check_numbers
 from calibrant.datasets import draw_labels
 from calibrant.errors import input_error
-from calibrant.studies.arrays import build, pack
-from calibrant.studies.drawing import panel
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
-from calibrant.studies.temperature_sweep import as_logits
+from calibrant_papers.studies.arrays import build, pack
+from calibrant_papers.studies.drawing import panel
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
+from calibrant_papers.studies.temperature_sweep import as_logits
 
 __all__ = ["NOISE", "label_noise"]
 

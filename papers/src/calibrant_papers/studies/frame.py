@@ -25,9 +25,9 @@ from calibrant.core.options import check_count, check_path, check_type
 from calibrant.core.parallel import cores
 from calibrant.core.results import Record
 from calibrant.errors import MissingExtraError, input_error
-from calibrant.studies.checkpoints import SCHEMA, Document, Piece, Tell, run_pieces
-from calibrant.studies.drawing import draw_panels
-from calibrant.studies.writing import made, text_table
+from calibrant_papers.studies.checkpoints import SCHEMA, Document, Piece, Tell, run_pieces
+from calibrant_papers.studies.drawing import draw_panels
+from calibrant_papers.studies.writing import made, text_table
 
 __all__ = ["Cell", "Row", "Study", "StudyResult", "Tell", "Workspace", "current_workspace", "run_study", "workspace"]
 

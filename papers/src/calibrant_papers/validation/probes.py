@@ -30,7 +30,7 @@ from calibrant.monitoring.units import log_detector, unit_increments
 from calibrant.regression import evaluate as evaluate_means
 from calibrant.summary.summary import Summary
 from calibrant.views import TopLabel
-from calibrant_benchmarks import generators as data
+from calibrant_papers.validation import generators as data
 
 #: What one sample shows: name of the number -> its value; None where a dash is shown.
 Shown = Mapping[str, float | None]

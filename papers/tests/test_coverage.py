@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from calibrant.core.inputs import check_forecast
-from calibrant.studies import coverage
-from calibrant.studies.arrays import build
-from calibrant.studies.coverage import MODELS, draw, draw_classes, is_size, truths
+from calibrant_papers.studies.arrays import build
+from calibrant_papers.validation.coverage import MODELS, coverage, draw, draw_classes, is_size, truths
 
 
 def test_truths_are_what_large_samples_show():
@@ -32,7 +31,7 @@ def test_truths_are_what_large_samples_show():
 def test_the_study_counts(monkeypatch):
     import sys
 
-    room = sys.modules["calibrant.studies.coverage"]
+    room = sys.modules["calibrant_papers.validation.coverage"]
     monkeypatch.setattr(room, "truths", lambda model: truths(model, 50_000))
     result = coverage(sizes=(300,), models=("calibrated",), repeats=4, parts=2)
     names = {(row["what"], row["name"]) for row in result.rows}
@@ -49,7 +48,7 @@ def test_the_upper_limit_decides_the_equivalence_test(epsilon):
 
     from calibrant.inference import equivalence_test
 
-    room = sys.modules["calibrant.studies.coverage"]
+    room = sys.modules["calibrant_papers.validation.coverage"]
     rng = np.random.default_rng(3)
     p, law, _ = draw("mild", 3000, rng)
     y = draw_classes(law, rng)

@@ -11,11 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant import __version__
+import calibrant
 from calibrant.core.text import significant, table
 
 if TYPE_CHECKING:
-    from calibrant.studies.frame import StudyResult
+    from calibrant_papers.studies.frame import StudyResult
 
 __all__ = ["made", "markdown", "markdown_table", "stamp", "study_page", "text_table"]
 
@@ -77,12 +77,12 @@ def stamp(command: str, *packages: str) -> str:
 
 @lru_cache(maxsize=1)
 def made() -> dict[str, str]:
-    """Return date, version and a digest of the code of this package: what a number that is kept was made with."""
+    """Return date, version and a digest of the code of calibrant: what a number that is kept was made with."""
     digest = sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted(Path(calibrant.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     code = digest.hexdigest()[:7]
-    return {"date": str(datetime.now(UTC).date()), "version": __version__, "code": code}
+    return {"date": str(datetime.now(UTC).date()), "version": calibrant.__version__, "code": code}
 
 
 def study_page(result: StudyResult, command: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ def command(
         if result.curves and not any(path.suffix == ".svg" for path in written):
             emit("No figure: matplotlib is not installed (pip install 'calibrant[plots]').", err=True)
     if page is not None:
-        from calibrant.studies.writing import study_page
+        from calibrant_papers.studies.writing import study_page
 
         line = f"calibrant study {name}{' ' + file if file else ''}{f' --repeats {repeats}' if repeats else ''}"
         line += f" --sizes {sizes}" if sizes else ""
@@ -156,11 +155,10 @@ def _run(
     how: dict[str, Any],
 ) -> Any:
     """Read the file and call the study."""
-    from calibrant import studies
+    from calibrant_papers import studies
 
     if name == "coverage":
-        run: Any = studies.coverage if grid in (None, "ordinary") else partial(_of_the_team, grid)
-        return run(repeats=repeats or (20 if quick else 400 if grid else 1000), **how)
+        return _coverage(grid or "ordinary")(repeats=repeats or (20 if quick else 400 if grid else 1000), **how)
     what: dict[str, Any] = {}
     if file is not None:
         found = _read(file, options)
@@ -184,12 +182,19 @@ def _run(
     return studies.estimator_bias(repeats=repeats or (50 if quick else 1000), **what, **how)
 
 
-def _of_the_team(grid: str, **how: Any) -> Any:
-    try:
-        module = import_module(f"calibrant_benchmarks.{grid}")
-    except ModuleNotFoundError:
-        raise click.UsageError(f"--grid {grid} needs the package calibrant-benchmarks: pip install it") from None
-    return getattr(module, grid)(**how)
+def _coverage(grid: str) -> Callable[..., Any]:
+    """Return the study of the given grid."""
+    if grid == "adversarial":
+        from calibrant_papers.validation.adversarial import adversarial
+
+        return adversarial
+    if grid == "findings":
+        from calibrant_papers.validation.findings import findings
+
+        return findings
+    from calibrant_papers.validation.coverage import coverage
+
+    return coverage
 
 
 def _read(file: str, options: dict[str, Any]) -> Any:

@@ -13,9 +13,9 @@ from calibrant.core.options import check_count, check_counts
 from calibrant.core.tables import Bins
 from calibrant.estimators import Binned, CalibrationError
 from calibrant.inference.null import null_distribution
-from calibrant.studies.arrays import build, forecast_of, pack
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import TopLabel
+from calibrant_papers.studies.arrays import build, forecast_of, pack
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["BINS", "binned_measures", "bins"]
 

@@ -15,10 +15,10 @@ from calibrant.core.links import sigmoid
 from calibrant.core.options import check_count, check_counts
 from calibrant.datasets import two_gaussians
 from calibrant.estimators import KDE, Binned, CalibrationError, State
-from calibrant.studies.arrays import forecast_of, pack
-from calibrant.studies.drawing import panel
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant.views import ClassK
+from calibrant_papers.studies.arrays import forecast_of, pack
+from calibrant_papers.studies.drawing import panel
+from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
 __all__ = ["CASES", "estimator_bias", "estimators_at"]
 

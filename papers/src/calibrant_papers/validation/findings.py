@@ -12,11 +12,21 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.core.inputs import check_names, check_words
-from calibrant.studies.checkpoints import Document, read_json
-from calibrant.studies.frame import Cell, Row, Study, StudyResult, Tell, cell_file, cell_key, claim_folder, run_cells
-from calibrant.studies.writing import made
-from calibrant_benchmarks import generators as data
-from calibrant_benchmarks import probes
+from calibrant_papers.studies.checkpoints import Document, read_json
+from calibrant_papers.studies.frame import (
+    Cell,
+    Row,
+    Study,
+    StudyResult,
+    Tell,
+    cell_file,
+    cell_key,
+    claim_folder,
+    run_cells,
+)
+from calibrant_papers.studies.writing import made
+from calibrant_papers.validation import generators as data
+from calibrant_papers.validation import probes
 
 __all__ = ["FINDINGS", "PARTS", "Finding", "findings"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from calibrant._typing import Array, Floats, Ints
 from calibrant.core.text import percent
 from calibrant.errors import CalibrantWarning, FileError
-from calibrant.studies.checkpoints import Piece, Tell, run_pieces
-from calibrant.studies.writing import markdown, stamp
+from calibrant_papers.studies.checkpoints import Piece, Tell, run_pieces
+from calibrant_papers.studies.writing import markdown, stamp
 
 __all__ = ["LeagueReport", "RealSet", "read_sets", "run_league"]
 

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.studies import bins, estimator_bias, learning_curves, resolution, sample_size, temperature_sweep
-from calibrant.studies.arrays import build, log_sizes, repeats_for
-from calibrant.studies.frame import Study, StudyResult, run_study, workspace
+from calibrant_papers.studies import bins, estimator_bias, learning_curves, resolution, sample_size, temperature_sweep
+from calibrant_papers.studies.arrays import build, log_sizes, repeats_for
+from calibrant_papers.studies.frame import Study, StudyResult, run_study, workspace
 
 
 def squares(cell, arrays, rng):
@@ -43,7 +43,7 @@ def test_processes_change_nothing():
 
 
 def _bias_cell():
-    from calibrant.studies.estimator_bias import _one_size
+    from calibrant_papers.studies.estimator_bias import _one_size
 
     return _one_size
 

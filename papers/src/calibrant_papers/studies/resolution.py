@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from calibrant._typing import ArrayLike, Space
 from calibrant.core.options import check_numbers
 from calibrant.inference.bias import expected_ece, required_sample_size
-from calibrant.studies.arrays import log_sizes
-from calibrant.studies.frame import StudyResult
+from calibrant_papers.studies.arrays import log_sizes
+from calibrant_papers.studies.frame import StudyResult
 
 __all__ = ["resolution"]
 
