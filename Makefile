@@ -87,7 +87,6 @@ lint: $(VENV)/.dev  ## style, types, import contracts, dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python .ci/text.py
-	$(BIN)/python .ci/size.py
 	$(RUN) mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry src

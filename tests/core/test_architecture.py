@@ -1,4 +1,4 @@
-"""The shape of the source, read from its syntax trees: who may ask what, and what is imported when."""
+"""The shape of the source, read from its syntax trees: what is imported when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import calibrant
-from calibrant import estimators, views
 
 ROOT = Path(calibrant.__file__).parent
 #: Libraries a user may not have, or that take long to import: the only reason for an import inside a function.
@@ -18,12 +17,6 @@ HEAVY = {
     "click", "duckdb", "jinja2", "matplotlib", "narwhals", "numba", "onnx", "pandas", "polars", "pyarrow", "pyspark",
     "rich", "sklearn", "torch",
 }  # fmt: skip
-OWN = {
-    name
-    for module in (views, estimators)
-    for name, value in vars(module).items()
-    if isinstance(value, type) and issubclass(value, views.View | estimators.Estimator)
-} | {"TopR"}
 
 
 def modules() -> dict[str, Path]:
@@ -36,7 +29,6 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-OUTSIDE = [name for name in MODULES if name.split(".")[1:2] not in (["views"], ["estimators"])]
 
 
 @cache
@@ -44,87 +36,8 @@ def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-def calls(module: str) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree(module)) if isinstance(node, ast.Call))
-
-
 def where(module: str, node: ast.AST) -> str:
     return f"{module}:{node.lineno}: {ast.unparse(node)}"
-
-
-def types_asked(node: ast.Call) -> set[str]:
-    """Names of views and estimators in the second argument of isinstance or issubclass."""
-    if not (isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass")):
-        return set()
-    asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
-    asked |= {part.attr for part in ast.walk(node.args[1]) if isinstance(part, ast.Attribute)}
-    return asked & OWN
-
-
-def attribute_probed(node: ast.Call) -> bool:
-    """Whether getattr or hasattr looks for a field on a view or on the estimator of a recipe."""
-    if not (isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and node.args):
-        return False
-    asked = ast.unparse(node.args[0])
-    return asked.split(".")[-1] == "view" or asked.endswith("recipe.estimator")
-
-
-def reads_prose(node: ast.AST) -> bool:
-    """Whether control flow depends on the words of a verdict or an error."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        source = ast.unparse(node.func.value)
-        words = node.func.attr in ("startswith", "endswith", "find", "index", "count")
-        return words and ("verdict" in source or "str(error" in source or "error.args" in source)
-    if isinstance(node, ast.Compare):
-        return any(ast.unparse(part) in ("str(error)", "str(caught)") for part in [node.left, *node.comparators])
-    return False
-
-
-def private_imports(module: str) -> list[str]:
-    return [
-        where(module, node)
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").split(".")[:2] in (["calibrant", "views"], ["calibrant", "estimators"])
-        and any(alias.name.startswith("_") for alias in node.names)
-    ]
-
-
-def test_the_reader_sees_what_it_forbids():
-    """Each rule finds its example, so that a rule that finds nothing has looked."""
-    example = ast.parse(
-        "isinstance(v, Classwise | views.Pooled)\ngetattr(recipe.view, 'by', None)\n"
-        "verdict.startswith('Not')\n'n_bins of' in str(error)"
-    )
-    nodes = [statement.value for statement in example.body]
-    assert types_asked(nodes[0]) == {"Classwise", "Pooled"}
-    assert attribute_probed(nodes[1])
-    assert reads_prose(nodes[2])
-    assert reads_prose(nodes[3])
-    assert {"TopLabel", "Binned", "View", "Estimator"} <= OWN
-
-
-def test_nobody_asks_views_and_estimators_for_their_type():
-    found = [where(name, node) for name in OUTSIDE for node in calls(name) if types_asked(node)]
-    assert not found, "let the view or the estimator answer (see calibrant.views): " + "\n".join(found)
-
-
-def test_nobody_probes_their_fields():
-    found = [where(name, node) for name in OUTSIDE for node in calls(name) if attribute_probed(node)]
-    assert not found, "\n".join(found)
-
-
-def test_nobody_branches_on_prose():
-    ours = [name for name in MODULES if name != "calibrant.core.atomic"]  # a full disk: engines have words alone
-    found = [where(name, node) for name in ours for node in ast.walk(tree(name)) if reads_prose(node)]
-    assert not found, "use the fields of the verdict or of InputError: " + "\n".join(found)
-
-
-def test_nobody_imports_private_names_of_theirs():
-    assert not [line for name in OUTSIDE for line in private_imports(name)]
-
-
-# -- imports --------------------------------------------------------------------------------------
 
 
 @cache

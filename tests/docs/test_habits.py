@@ -129,17 +129,6 @@ def test_every_subpackage_has_a_floor():
     assert set(floors) == {coverage.subpackage(path) for path in coverage.SOURCE.rglob("*.py")}
 
 
-def test_size_counts_lines_by_subpackage(tmp_path, monkeypatch, capsys):
-    size = script("size")
-    (tmp_path / "core").mkdir()
-    (tmp_path / "core" / "a.py").write_text("x = 1\ny = 2\n")
-    (tmp_path / "__init__.py").write_text("z = 3\n")
-    assert size.count(tmp_path) == {"calibrant": 1, "core": 2}
-    monkeypatch.setattr(size, "LIMIT", 10)
-    assert size.main() == 1
-    assert "more than 10" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from calibrant.cli._errors import in_flags, in_one_line
-from calibrant.cli._later import start_light
 from calibrant.cli._text import emit, silence
 from calibrant.errors import CalibrantError, is_panic
 
@@ -189,7 +188,6 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):  # a name need not be UTF-8, and must still be shown
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    start_light()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
