@@ -48,7 +48,7 @@ test-lightning: $(VENV)/.dev  ## torchmetrics, Lightning and Hugging Face, in an
 
 test-oldest:  ## the oldest supported versions of the required packages and of the extras, without torch
 	$$(.ci/python 3.11) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet -e '.[plots,engines,onnx,fast]' -e papers -e benchmarks -r requirements/tests.txt -c requirements/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet -e '.[plots,engines,onnx]' -e papers -e benchmarks -r requirements/tests.txt -c requirements/oldest.txt
 	$(LANE) .venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "$(QUICK)" src tests
 
 test-plain:  ## the tests on an install without extras
@@ -127,7 +127,7 @@ bench-night: .venv-bench/.ready  ## fails where a race lost more than 20% agains
 .venv-bench/.ready: $(SOURCES)
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet torch==2.13.0
-	.venv-bench/bin/python -m pip install --quiet -e '.[fast,engines,plots]' -e benchmarks
+	.venv-bench/bin/python -m pip install --quiet -e '.[engines,plots]' -e papers -e benchmarks
 	while read -r peer; do case "$$peer" in ''|'#'*) ;; *) .venv-bench/bin/python -m pip install --quiet "$$peer" </dev/null || echo "absent: $$peer";; esac; done < requirements/bench.txt
 	touch $@
 

@@ -27,7 +27,7 @@ calibrant evaluate repaired.csv --resamples 50 | head -1
 test -s report.html
 python - <<'PY'
 import importlib.util
-absent = [name for name in ("torch", "matplotlib", "pandas", "duckdb", "onnx", "numba", "pyspark") if importlib.util.find_spec(name)]
+absent = [name for name in ("torch", "matplotlib", "pandas", "duckdb", "onnx", "pyspark") if importlib.util.find_spec(name)]
 assert not absent, f"a plain install must not bring {absent}"
 PY
 echo "a plain install works"

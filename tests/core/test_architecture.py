@@ -14,7 +14,7 @@ import calibrant
 ROOT = Path(calibrant.__file__).parent
 #: Libraries a user may not have, or that take long to import: the only reason for an import inside a function.
 HEAVY = {
-    "click", "duckdb", "jinja2", "matplotlib", "narwhals", "numba", "onnx", "pandas", "polars", "pyarrow", "pyspark",
+    "click", "duckdb", "jinja2", "matplotlib", "narwhals", "onnx", "pandas", "polars", "pyarrow", "pyspark",
     "rich", "sklearn", "torch",
 }  # fmt: skip
 

@@ -58,9 +58,7 @@ def test_trials_succeed_alike_to_the_last_one():
 
 
 @pytest.mark.parametrize("kind", ["width", "mass"])
-@pytest.mark.parametrize("fast", ["0", "1"])
-def test_counts_by_class_and_bin_are_those_of_whole_labels(kind, fast, monkeypatch):
-    monkeypatch.setenv("CALIBRANT_FAST", fast)
+def test_counts_by_class_and_bin_are_those_of_whole_labels(kind):
     forecast = confident(4000, 6, np.float32)
     drawn = RareLabels.law(forecast)(7, np.random.default_rng(4))
     outcomes = class_outcomes(forecast, 15, kind)

@@ -7,7 +7,6 @@ import pytest
 
 from calibrant.core.resampling import SharedOrder
 from calibrant.core.tables import Table
-from calibrant.inference import joint
 
 COUNT = np.array([1.0, 7.0, 40.0, 300.0, 5000.0])
 P = np.array([0.3, 0.999, 0.5, 0.02, 0.0004])
@@ -73,22 +72,3 @@ def test_tables_that_share_an_order_have_spreads_of_their_own():
     assert np.mean(spreads) == pytest.approx(expected, rel=0.05)
     assert np.std(spreads) > 0.05 * expected  # of 100 independent draws: 7%
     assert np.std(spreads) < 0.1 * expected
-
-
-@pytest.mark.parametrize("n", [200, 20_000, 3_000_000])
-def test_the_compiled_walk_gives_the_same_test(monkeypatch, n):
-    pytest.importorskip("numba", reason="numba is absent (extra: fast)")
-    rng = np.random.default_rng(n)
-    score = np.sort(rng.uniform(0.0, 1.0, 90))
-    count = 1.0 + rng.multinomial(n, np.full(90, 1 / 90))
-    we, wt = count * score, rng.binomial(count.astype(int), score).astype(float)
-    rows = Table(1200, np.arange(90), count, count, we, wt, we, count)
-    order, room, found = SharedOrder(100, 300, rng), np.empty((100, 301)), []
-    for wish in "01":
-        monkeypatch.setenv("CALIBRANT_FAST", wish)
-        found.append(joint.shared_joint(rows, order, np.random.default_rng(1), room))
-    plain, fast = found
-    assert fast.pvalue == pytest.approx(plain.pvalue)
-    assert fast.members == pytest.approx(plain.members)
-    assert (fast.border, fast.noise, *fast.ks) == pytest.approx((plain.border, plain.noise, *plain.ks))
-    np.testing.assert_allclose(fast.scores, plain.scores, atol=1e-9)

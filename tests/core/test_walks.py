@@ -1,18 +1,15 @@
-"""Walks over scores, with compiled kernels and without: bins of a column, sorted keys, columns of classes, row scores."""
+"""Many scores: bins of a column, sorted keys, columns of classes, row scores."""
 
 from __future__ import annotations
-
-import threading
 
 import numpy as np
 import pytest
 
 from calibrant import metrics
-from calibrant.core import one_pass
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_forecast
 from calibrant.core.row_scores import observed_rows, possible_scores
-from calibrant.core.tables import sorted_keys, width_bins, width_index
+from calibrant.core.tables import sorted_keys, width_index
 from calibrant.errors import InputError
 from calibrant.metrics import _rps
 from calibrant.metrics.recipes import MeanScore
@@ -32,50 +29,22 @@ def scores(dtype: type, n: int = N) -> np.ndarray:
     return p.astype(dtype)
 
 
-@pytest.fixture(params=["0", "1"], ids=["numpy", "compiled"])
-def way(request, monkeypatch):
-    if request.param == "1":
-        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
-    monkeypatch.setenv("CALIBRANT_FAST", request.param)
-    return request.param
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [1, 15, 700])
-def test_one_walk_fills_the_bins_of_a_column(way, m, dtype):
+def test_bins_of_a_column_are_the_one_rule(m, dtype):
     p = scores(dtype)
     y = (np.random.default_rng(4).random(N) < p).astype(np.int64)
     view, score = ClassK(1), np.minimum(p, 1).astype(np.float64)
-    walked = check_forecast(y, p, caller="test", wanted=(view, m))
-    assert ("bins", view, m) in walked._kept
-    assert walked._clip
+    found = view.width_bins(check_forecast(y, p, caller="test"), m)
     index = width_index(score, m)
-    for found in (view.width_bins(walked, m), width_bins(view.pairs(check_forecast(y, p, caller="test")), m)):
-        assert np.array_equal(found.w[0], np.bincount(index, minlength=m))
-        assert np.array_equal(found.wt[0], np.bincount(index, y, m))
-        assert found.ws[0] == pytest.approx(np.bincount(index, score, m), rel=1e-12, abs=1e-12)
-
-
-def test_numpy_bins_a_column_in_the_thread_that_asks(monkeypatch):
-    """Most of the work is np.bincount, which lets no other thread run: a second one would only wait."""
-    monkeypatch.setenv("CALIBRANT_FAST", "0")
-    monkeypatch.setattr("calibrant.core.parallel.cores", lambda n_jobs=None: n_jobs or 4)
-    seen, real = set(), one_pass.count_width
-
-    def note(*arguments):
-        seen.add(threading.get_ident())
-        return real(*arguments)
-
-    monkeypatch.setattr(one_pass, "count_width", note)
-    p = np.random.default_rng(0).random(2_000_000)
-    forecast = check_forecast(p < 0.4, p, caller="test", wanted=(ClassK(1), 15))
-    assert ("bins", ClassK(1), 15) in forecast._kept
-    assert seen == {threading.get_ident()}
+    assert np.array_equal(found.w[0], np.bincount(index, minlength=m))
+    assert np.array_equal(found.wt[0], np.bincount(index, y, m))
+    assert found.ws[0] == pytest.approx(np.bincount(index, score, m), rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -0.2, 1.7, np.inf])
 @pytest.mark.parametrize("zero", [0.0, -0.0])
-def test_a_bad_score_of_a_column_is_refused(way, bad, zero):
+def test_a_bad_score_of_a_column_is_refused(bad, zero):
     p = np.full(N, 0.25)
     p[100], p[N - 5] = zero, bad
     with pytest.raises(InputError, match="y_proba"):
@@ -83,7 +52,7 @@ def test_a_bad_score_of_a_column_is_refused(way, bad, zero):
 
 
 @pytest.mark.parametrize("label", [-1, 2, 1 << 40])
-def test_a_label_of_a_column_out_of_range_is_refused(way, label):
+def test_a_label_of_a_column_out_of_range_is_refused(label):
     y = np.zeros(N, np.int64)
     y[N - 5] = label
     with pytest.raises(InputError, match="y_true"):
@@ -91,7 +60,7 @@ def test_a_label_of_a_column_out_of_range_is_refused(way, label):
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 100])
-def test_negative_zeros_are_zeros_in_every_class(way, n_classes):
+def test_negative_zeros_are_zeros_in_every_class(n_classes):
     rng = np.random.default_rng(n_classes)
     p = rng.dirichlet(np.full(n_classes, 0.2), 30_000)
     y = (p.cumsum(axis=1) > rng.random((len(p), 1))).argmax(axis=1)
@@ -102,12 +71,9 @@ def test_negative_zeros_are_zeros_in_every_class(way, n_classes):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["spread", "sharp", "rounded", "one value", "negative zeros", "ascending"])
-def test_keys_are_sorted_on_any_number_of_threads(monkeypatch, kind, dtype, threads):
-    for module in ("parallel", "tables"):
-        monkeypatch.setattr(f"calibrant.core.{module}.cores", lambda n_jobs=None: n_jobs or threads)
+def test_keys_are_sorted(kind, dtype):
     rng = np.random.default_rng(1)
     p = rng.random(N).astype(dtype)
     if kind == "sharp":
@@ -126,7 +92,7 @@ def test_keys_are_sorted_on_any_number_of_threads(monkeypatch, kind, dtype, thre
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_path_of_many_scores(way, dtype):
+def test_the_path_of_many_scores(dtype):
     p = np.minimum(scores(dtype), 1)
     p[(p > 0.4) & (p < 0.95)] = 0.75  # a tie in the middle, where threads part
     y = np.random.default_rng(4).random(N) < p**1.1

@@ -58,9 +58,7 @@ LOCAL = {
 
 
 @pytest.fixture(params=list(LOCAL))
-def make_frame(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], Any]:
-    # rows as few as a test has are left to NumPy: lazy frames are the ones that go through the compiled loops
-    monkeypatch.setenv("CALIBRANT_FAST", "1" if request.param == "polars-lazy" else "0")
+def make_frame(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Any]:
     maker: Callable[[dict[str, Any]], Any] = LOCAL[request.param]
     return maker
 

@@ -47,15 +47,11 @@ def to_frame(held, engine):
     return connection.table("rows")
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
 @pytest.mark.parametrize("by", [(), ("g",)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["wide", "weighted", "binary", "pairs"])
 @pytest.mark.parametrize("engine", where_installed(["polars", "duckdb"]))
-def test_one_loop_says_what_expressions_say(monkeypatch, engine, kind, dtype, by, fast):
-    if fast == "1":
-        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
-    monkeypatch.setenv("CALIBRANT_FAST", fast)
+def test_one_loop_says_what_expressions_say(monkeypatch, engine, kind, dtype, by):
     held = columns(kind, dtype)
     asked, real = [], frame_rows.plain
     monkeypatch.setattr(frame_rows, "plain", lambda *given: asked.append(real(*given)) or asked[-1])
@@ -78,13 +74,9 @@ def test_one_loop_says_what_expressions_say(monkeypatch, engine, kind, dtype, by
             np.testing.assert_allclose(tuple(one.sums[name]), tuple(other.sums[name]), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("kind", ["wide", "weighted", "binary"])
-def test_the_top_label_alone_is_made_where_no_more_is_asked(monkeypatch, kind, clean, fast):
-    if fast == "1":
-        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
-    monkeypatch.setenv("CALIBRANT_FAST", fast)
+def test_the_top_label_alone_is_made_where_no_more_is_asked(monkeypatch, kind, clean):
     held, made, real = columns(kind, np.float32), [], Plain._ready
     if clean:
         p = np.random.default_rng(3).dirichlet(np.ones(3), N).astype(np.float32)
@@ -110,17 +102,13 @@ def test_the_top_label_alone_is_made_where_no_more_is_asked(monkeypatch, kind, c
             np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("fast", ["0", "1"])
 @pytest.mark.parametrize(
     ("row", "label"),
     [([0.2, 0.3, 0.5], 2.0), ([-0.1, 0.6, 0.5], 0.0), ([1.1, -1e-7, -0.1], 0.0), ([0.2, 0.3, 0.4], 0.0),
      ([np.nan, 0.5, 0.5], 0.0), ([0.2, 0.3, 0.5], 3.0), ([0.2, 0.3, 0.5], -1.0), ([0.2, 0.3, 0.5], 0.5),
      ([0.2, 0.3, 0.5], np.nan)],
 )  # fmt: skip
-def test_one_bad_row_of_a_batch_is_found(monkeypatch, row, label, fast):
-    if fast == "1":
-        pytest.importorskip("numba", reason="numba is absent (extra: fast)")
-    monkeypatch.setenv("CALIBRANT_FAST", fast)
+def test_one_bad_row_of_a_batch_is_found(row, label):
     p, y = np.tile([[0.2], [0.3], [0.5]], 50), np.zeros(50)
     p[:, 7], y[7] = row, label
     rows, good = Plain(None, None, 3, 1e-6)._ready(p, y, False)

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from calibrant import Summary, compare, evaluate, report
-from calibrant.core import fast
 from calibrant.core.declare import declare, lookup, withdraw
 from calibrant.engines.frames import summarize
 from calibrant.errors import InputError
@@ -54,10 +53,7 @@ def test_rows_have_no_interval():
         interval("nll", y, p)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_polars_and_merged_summaries_count_the_same_rows(compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(fast, "kernel", lambda *_: None)
+def test_polars_and_merged_summaries_count_the_same_rows():
     y, p = draw()
     whole = summarize(frame(y, p=p)).whole
     parts = summarize(frame(y[:5], p=p[:5])).whole + summarize(frame(y[5:], p=p[5:])).whole
@@ -68,11 +64,8 @@ def test_polars_and_merged_summaries_count_the_same_rows(compiled, monkeypatch):
     check(evaluate_evidence(summarize(frame(draw(0)[0], p=draw(0)[1])).whole, rng=0), interval_too=True)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_own_scores_of_top_label_pairs(compiled, monkeypatch):
+def test_own_scores_of_top_label_pairs():
     """A score of confidence and hit is infinite for a sure miss, in rows, summaries and frames."""
-    if not compiled:
-        monkeypatch.setattr(fast, "kernel", lambda *_: None)
     own = MeanScore(lambda graph: 0.0 - graph.log(graph.p), pairs_suffice=True)
     declare(replace(lookup("nll"), name="own", function="", title="Own", recipe=own))
     y, s = np.arange(200) % 2 == 0, np.full(200, 0.6)

@@ -13,6 +13,7 @@ import click
 
 from calibrant.cli._progress import progress
 from calibrant.core.atomic import write_text
+from calibrant.core.text import table
 
 
 @click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})  # also without its group
@@ -37,6 +38,11 @@ from calibrant.core.atomic import write_text
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A stored result (.json): exit code 3 if a race lost more than 20% against its ratios, twice in a row.",
+)
+@click.option(
+    "--yardstick",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Stored times (benchmarks/yardstick.json): also print ours as multiples of them.",
 )
 @click.option(
     "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Turns of every entrant of a race."
@@ -79,6 +85,7 @@ def command(
     as_json: bool,
     outputs: tuple[Path, ...],
     before: Path | None,
+    yardstick: Path | None,
     rounds: int,
     budget: float,
     growth: bool,
@@ -141,6 +148,11 @@ def command(
         report = calibrant_benchmarks.run(only, quick=quick, rounds=rounds, budget=budget, progress=tell, save=save)
     save(report)
     click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else str(report))
+    if yardstick is not None:
+        if scale or league or growth:
+            raise click.UsageError("--yardstick goes with the races alone.")
+        rows = report.against_yardstick(json.loads(yardstick.read_text(encoding="utf-8")))
+        click.echo("\n".join(("", *table([("task", "best time", "processor time", "memory"), *rows]))))
     if before is not None:
         if scale or league or growth:
             raise click.UsageError("--compare goes with the races alone.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,7 +26,6 @@ __all__ = [
     "Seconds",
     "Timing",
     "Used",
-    "both",
     "floor",
     "load",
     "ours",
@@ -36,7 +34,7 @@ __all__ = [
     "run_race",
 ]
 
-Role = Literal["ours", "plain", "peer", "floor", "recipe"]
+Role = Literal["ours", "peer", "floor", "recipe"]
 #: Imports and conversions that are not timed, returning the function that is.
 Build: TypeAlias = Callable[[], Callable[[], Any]]
 
@@ -74,8 +72,8 @@ class Entrant:
     ----------
     name : str
         Shown in the table: library and function.
-    role : {"ours", "plain", "peer", "floor", "recipe"}
-        Ours, ours without compiled kernels, a function of another library, the memory floor (a plain pass over the
+    role : {"ours", "peer", "floor", "recipe"}
+        Ours, a function of another library, the memory floor (a plain pass over the
         same arrays), or lines written by hand around a library that has no such function (shown, not judged).
     build : callable
         Does the imports and conversions that are not timed, and returns the function that is.
@@ -95,28 +93,6 @@ class Entrant:
 def ours(name: str, function: Callable[[], Any]) -> Entrant:
     """Return our own entrant."""
     return Entrant(name, "ours", lambda: function)
-
-
-def both(name: str, function: Callable[[], Any]) -> tuple[Entrant, Entrant]:
-    """Return our own entrant with compiled kernels (`calibrant[fast]`), and the same on NumPy alone."""
-
-    def switched(wish: str) -> Callable[[], Any]:
-        def run() -> Any:
-            before = os.environ.get("CALIBRANT_FAST")
-            os.environ["CALIBRANT_FAST"] = wish
-            try:
-                return function()
-            finally:
-                os.environ.pop("CALIBRANT_FAST")
-                if before is not None:
-                    os.environ["CALIBRANT_FAST"] = before
-
-        return run
-
-    return (
-        Entrant(name, "ours", lambda: switched("1")),
-        Entrant(f"{name}, NumPy alone", "plain", lambda: switched("0")),
-    )
 
 
 def floor(name: str, function: Callable[[], Any], rounds: int | None = None) -> Entrant:
@@ -143,28 +119,21 @@ class Goal:
     kind : {"faster", "within", "seconds", "memory"}
         At least `bound` times faster than the fastest peer (or than `against`); at most `bound` times the
         time of `against`; less than `bound` seconds; at most `bound` megabytes on top of the input.
-    role : {"ours", "plain"}
-        Whose time is judged: with compiled kernels, or on NumPy alone.
     """
 
     kind: Literal["faster", "within", "seconds", "memory"]
     bound: float
     against: str = ""
-    role: Literal["ours", "plain"] = "ours"
 
     def __str__(self) -> str:
         """Say the goal in words."""
         other = self.against or "the fastest peer"
-        alone = "" if self.role == "ours" else "NumPy alone: "
-        return (
-            alone
-            + {
-                "faster": f"≥ {self.bound:g}× faster than {other}",
-                "within": f"≤ {self.bound:g}× the time of {other}",
-                "seconds": f"< {self.bound:g} s",
-                "memory": f"< {self.bound:g} MB on top of the input",
-            }[self.kind]
-        )
+        return {
+            "faster": f"≥ {self.bound:g}× faster than {other}",
+            "within": f"≤ {self.bound:g}× the time of {other}",
+            "seconds": f"< {self.bound:g} s",
+            "memory": f"< {self.bound:g} MB on top of the input",
+        }[self.kind]
 
 
 @dataclass(frozen=True)
@@ -264,7 +233,7 @@ def run_race(race: Race, *, quick: bool = False, rounds: int = 5, budget: float 
 
 def _with_yardstick(entrants: Sequence[Entrant]) -> Sequence[Entrant]:
     """Add a sort where we run alone, so that a later run on another machine has something to be compared with."""
-    if any(entrant.role not in ("ours", "plain") for entrant in entrants):
+    if any(entrant.role != "ours" for entrant in entrants):
         return entrants
     values = np.random.default_rng(0).random(1_000_000)
     return [*entrants, floor("np.sort of 10⁶ numbers", lambda: np.sort(values))]
@@ -347,9 +316,9 @@ def _kilobytes(name: str) -> int:
 
 
 def _judge(goal: Goal, timings: Sequence[Timing]) -> Verdict:
-    mine = next((t.median for t in timings if t.role == goal.role), None)
+    mine = next((t.median for t in timings if t.role == "ours"), None)
     if goal.kind == "memory":
-        peak = next((t.memory_mb for t in timings if t.role == goal.role), None)
+        peak = next((t.memory_mb for t in timings if t.role == "ours"), None)
         return Verdict(str(goal), peak, None if peak is None else peak < goal.bound)
     if mine is None:
         return Verdict(str(goal), None, None)

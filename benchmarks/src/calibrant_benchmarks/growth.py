@@ -13,7 +13,6 @@ from typing import Any
 from calibrant import metrics
 from calibrant.core.text import table
 from calibrant_benchmarks.arrays import clear, logits, probabilities
-from calibrant_benchmarks.frame import both
 from calibrant_papers.studies.writing import markdown
 
 __all__ = ["Growth", "run_growth"]
@@ -24,7 +23,7 @@ ROWS = tuple((10**e, 2) for e in (4, 5, 6, 7, 8))
 CLASSES = tuple((10_000_000 // k, k) for k in (2, 10, 100, 1000, 10_000))
 #: Seconds after which a metric is not timed again on one shape, so that the largest ones do not take the whole hour.
 ENOUGH = 4.0
-HEAD = ("rows", "classes", "metric", "compiled, ns a number", "NumPy alone, ns a number")
+HEAD = ("rows", "classes", "metric", "ns a number")
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Point:
     n: int
     k: int
     metric: str
-    fast: float
-    plain: float
+    nanoseconds: float
     #: The pictures it belongs to: "rows", "classes".
     shown: tuple[str, ...]
 
@@ -52,7 +50,7 @@ class Growth:
         return {"schema": 1, "date": self.date, "points": [asdict(point) for point in self.points]}
 
     def _rows(self) -> list[tuple[str, ...]]:
-        cells = [(f"{p.n:,}", f"{p.k:,}", p.metric, f"{p.fast:.2f}", f"{p.plain:.2f}") for p in self.points]
+        cells = [(f"{p.n:,}", f"{p.k:,}", p.metric, f"{p.nanoseconds:.2f}") for p in self.points]
         return [HEAD, *cells]
 
     def to_markdown(self) -> str:
@@ -70,10 +68,9 @@ class Growth:
             for number, name in enumerate(NAMES):
                 here = [p for p in self.points if p.metric == name and of in p.shown]
                 x = [p.n if of == "rows" else p.k for p in here]
-                axes.plot(x, [p.fast for p in here], "o-", color=f"C{number}", label=name)
-                axes.plot(x, [p.plain for p in here], "o:", color=f"C{number}", mfc="white")
+                axes.plot(x, [p.nanoseconds for p in here], "o-", color=f"C{number}", label=name)
             axes.set(xscale="log", yscale="log", xlabel=of, ylabel="nanoseconds a number")
-        figure.axes[0].legend(title="solid: compiled\ndotted: NumPy alone", fontsize=8)
+        figure.axes[0].legend(fontsize=8)
         figure.savefig(path, metadata={"Date": None})
 
     def __str__(self) -> str:
@@ -93,11 +90,8 @@ def run_growth(*, quick: bool = False, progress: Callable[[str], None] | None = 
         logits.cache_clear()  # 10⁸ rows leave no room for them
         for name in NAMES:
             metric = getattr(metrics, name)
-            times = []
-            for entrant in both(name, partial(metric, y, p)):
-                run = entrant.build()
-                times.append(_seconds(run, 1 if quick else 3) * 1e9 / (n * k))
-            points.append(Point(n, k, name, times[0], times[1], shown))
+            seconds = _seconds(partial(metric, y, p), 1 if quick else 3)
+            points.append(Point(n, k, name, seconds * 1e9 / (n * k), shown))
         clear()
     return Growth(tuple(points), datetime.now(UTC).date().isoformat())
 

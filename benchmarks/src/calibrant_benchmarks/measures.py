@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from calibrant.core.declare import declared
 from calibrant.core.inputs import check_forecast
 from calibrant.estimators import Binned
 from calibrant_benchmarks.arrays import QUICK, binary, probabilities
-from calibrant_benchmarks.frame import Build, Entrant, Goal, Race, Seconds, both, floor, load, ours, peer, recipe
+from calibrant_benchmarks.frame import Build, Entrant, Goal, Race, Seconds, floor, load, ours, peer, recipe
 
 
 def _size(n: int, quick: bool) -> int:
@@ -122,7 +121,7 @@ def _top_label(n: int, k: int) -> Callable[[bool], Sequence[Entrant]]:
 
         slow = 1 if n * k > 10_000_000 else None
         return [
-            *both("calibrant ece", lambda: metrics.expected_calibration_error(y, p)),
+            ours("calibrant ece", lambda: metrics.expected_calibration_error(y, p)),
             floor("np.argmax", lambda: p.argmax(axis=1)),
             floor("np.argmax + take_along_axis", pick),
             floor("one read of the memory", lambda: read(p)),
@@ -154,9 +153,7 @@ def _sklearn_top(p: Array, y: Ints) -> Build:
 def _binary_ece(quick: bool) -> list[Entrant]:
     p, y = binary(_size(10_000_000, quick))
     return [
-        *both(
-            "calibrant ece of class 1", lambda: metrics.calibration_error(y, p, view="class-1", estimator=Binned(15))
-        ),
+        ours("calibrant ece of class 1", lambda: metrics.calibration_error(y, p, view="class-1", estimator=Binned(15))),
         floor("one read of the memory", lambda: read(p)),
         floor("np.sort", lambda: np.sort(p), 2),
         peer("torchmetrics binary", _torchmetrics(p, y)),
@@ -174,7 +171,7 @@ def _classwise(n: int, k: int) -> Callable[[bool], Sequence[Entrant]]:
     def entrants(quick: bool) -> list[Entrant]:
         p, y = probabilities(_size(n, quick), k)
         return [
-            *both("calibrant sce", lambda: metrics.static_calibration_error(y, p)),
+            ours("calibrant sce", lambda: metrics.static_calibration_error(y, p)),
             floor("one read of the memory", lambda: read(p)),
             peer("pycalib classwise_ECE", _pycalib("classwise_ECE", p, y), 1),
             peer("uncertainty-calibration get_ece (marginal)", _marginal_share(p, y), 1, min(1.0, 10 / k)),
@@ -226,7 +223,7 @@ def _torchmetrics_classes(p: Array, y: Ints) -> Build:
 def _ks(quick: bool) -> list[Entrant]:
     p, y = binary(_size(10_000_000, quick))
     return [
-        *both("calibrant ks of class 1", lambda: metrics.kolmogorov_smirnov_error(y, p, view="class-1")),
+        ours("calibrant ks of class 1", lambda: metrics.kolmogorov_smirnov_error(y, p, view="class-1")),
         floor("np.sort", lambda: np.sort(p)),
         floor("one read of the memory", lambda: read(p)),
         peer("probmetrics kolmogorov-smirnov", _probmetrics(p, y, "KolmogorovSmirnovCalibrationMetric"), 3),
@@ -246,7 +243,7 @@ def _mapie_ks(p: Array, y: Ints) -> Build:
 def _smooth(quick: bool) -> list[Entrant]:
     p, y = binary(_size(1_000_000, quick))
     return [
-        *both("calibrant smece of class 1", lambda: metrics.smooth_calibration_error(y, p, view="class-1")),
+        ours("calibrant smece of class 1", lambda: metrics.smooth_calibration_error(y, p, view="class-1")),
         floor("np.sort", lambda: np.sort(p)),
         peer("relplot smECE", _relplot("smECE", p, y)),
         peer("probcal smooth_ece", _probcal("smooth_ece", p, y)),
@@ -277,7 +274,7 @@ def _kde(quick: bool) -> list[Entrant]:
         return run
 
     return [
-        *both("calibrant kde", lambda: metrics.kde_calibration_error(y, p)),
+        ours("calibrant kde", lambda: metrics.kde_calibration_error(y, p)),
         floor("np.argmax", lambda: p.argmax(axis=1)),
         peer("KDEpy recipe", build),
     ]
@@ -292,7 +289,7 @@ def _mmce(quick: bool) -> list[Entrant]:
         return lambda: mmce.measure(p[:few], y[:few])
 
     return [
-        *both("calibrant mmce of 10⁶ rows", lambda: metrics.maximum_mean_calibration_error(y, p)),
+        ours("calibrant mmce of 10⁶ rows", lambda: metrics.maximum_mean_calibration_error(y, p)),
         floor("np.sort of the confidences", lambda: np.sort(p.max(axis=1))),
         peer("netcal MMCE of 10⁴ rows", build, 3),
     ]
@@ -313,7 +310,7 @@ def _panel(quick: bool) -> list[Entrant]:
         return [measure.build().value(forecast) for measure in declared() if measure.name not in _CANONICAL]
 
     return [
-        *both("calibrant, every one-dimensional metric and score", panel),
+        ours("calibrant, every one-dimensional metric and score", panel),
         floor("np.argmax", lambda: p.argmax(axis=1)),
         floor("one read of the memory", lambda: read(p)),
     ]
@@ -355,63 +352,43 @@ def _help(quick: bool) -> list[Entrant]:  # noqa: ARG001 -- has one size
     ]
 
 
-def _kernels(quick: bool) -> list[Entrant]:  # noqa: ARG001 -- has one size
-    code = "from calibrant._compiled import _TYPES, compiled\nfor name in _TYPES: compiled(name)"
-
-    def cold() -> Any:
-        with tempfile.TemporaryDirectory() as folder:
-            return _fresh(f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}\n{code}", whole=False)()
-
-    return [
-        Entrant("all kernels from the disk", "ours", lambda: _fresh(code, whole=False)),
-        Entrant("the first time on a machine: compiling them", "recipe", lambda: cold, rounds=1),
-    ]
-
-
-def _within(fast: float, plain: float, against: str) -> tuple[Goal, Goal]:
-    """Return the goals with compiled kernels and without, against a pass over the same arrays."""
-    return Goal("within", fast, against), Goal("within", plain, against, "plain")
-
-
-#: One read of the memory.
 READ = "one read of the memory"
 RACES = (
     Race(
         "ece-wide",
         "top-label ECE, 5·10⁴ × 1000 float32",
         _top_label(50_000, 1000),
-        (Goal("faster", 4), *_within(1.3, 1.7, READ)),
+        (Goal("faster", 4), Goal("within", 1.7, READ)),
     ),
     Race(
         "ece-tall",
         "top-label ECE, 10⁶ × 10 float32",
         _top_label(1_000_000, 10),
-        (Goal("faster", 1), *_within(4, 15, READ)),
+        (Goal("faster", 1), Goal("within", 15, READ)),
     ),
     Race(
         "ece-binary",
         "binary ECE, 10⁷ scores",
         _binary_ece,
-        (Goal("faster", 6), Goal("faster", 1, role="plain"), *_within(6, 30, READ)),
+        (Goal("faster", 1), Goal("within", 30, READ)),
     ),
     Race(
         "classwise-tall",
         "class-wise ECE, 10⁶ × 10",
         _classwise(1_000_000, 10),
-        (Goal("faster", 10), *_within(6, 15, READ)),
+        (Goal("faster", 10), Goal("within", 15, READ)),
     ),
     Race(
         "classwise-wide",
         "class-wise ECE, 5·10⁴ × 1000",
         _classwise(50_000, 1000),
-        (Goal("faster", 10), *_within(6, 15, READ)),
+        (Goal("faster", 10), Goal("within", 15, READ)),
     ),
-    Race("ks", "KS of 10⁷ scores", _ks, (Goal("faster", 6), *_within(1.5, 2.5, "np.sort"))),
-    Race("smece", "smECE of 10⁶ scores", _smooth, (Goal("faster", 3), Goal("faster", 1.2, role="plain"))),
-    Race("kde", "KDE-ECE of 10⁶ rows", _kde, (Goal("faster", 1),)),
+    Race("ks", "KS of 10⁷ scores", _ks, (Goal("faster", 1), Goal("within", 2.5, "np.sort"))),
+    Race("smece", "smECE of 10⁶ scores", _smooth, (Goal("faster", 1),)),
+    Race("kde", "KDE-ECE of 10⁶ rows", _kde, (Goal("faster", 0.6),)),
     Race("mmce", "exact MMCE of 10⁶ rows", _mmce, (Goal("faster", 1),)),
     Race("panel", "all metrics, 5·10⁴ × 1000 float32", _panel, (Goal("seconds", 2), Goal("memory", 200))),
     Race("import", "import calibrant", _import, (Goal("seconds", 0.2),)),
     Race("help", "calibrant --help", _help, (Goal("seconds", 0.4),)),
-    Race("kernels", "compiled kernels in a new process", _kernels, (Goal("seconds", 1.5),)),
 )

@@ -27,7 +27,6 @@ PACKAGES = (
     "scipy",
     "scikit-learn",
     "torch",
-    "numba",
     "netcal",
     "torchmetrics",
     "uncertainty-calibration",
@@ -220,14 +219,26 @@ class BenchReport:
         old = {race["name"]: race for race in before["races"]}
         for _, outcome in self.outcomes:
             stored, now = old.get(outcome.name, {"timings": []})["timings"], [asdict(t) for t in outcome.timings]
-            for role, words in (("plain", ", NumPy alone"), ("ours", "")):
-                earlier, after = _ratios(stored, role), _ratios(now, role)
-                changes = sorted(after[name] / earlier[name] for name in earlier.keys() & after.keys())
-                if changes and (change := changes[len(changes) // 2]) < 1 - limit:
-                    found[outcome.name] = f"{outcome.title}{words}: {change:.2f} times the stored ratio"
-                elif earlier and not after and role == "ours":
-                    found[outcome.name] = f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})"
+            earlier, after = _ratios(stored), _ratios(now)
+            changes = sorted(after[name] / earlier[name] for name in earlier.keys() & after.keys())
+            if changes and (change := changes[len(changes) // 2]) < 1 - limit:
+                found[outcome.name] = f"{outcome.title}: {change:.2f} times the stored ratio"
+            elif earlier and not after:
+                found[outcome.name] = f"{outcome.title}: no time of ours ({'; '.join(outcome.absent)})"
         return found
+
+    def against_yardstick(self, stored: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """Return our times over those of ``benchmarks/yardstick.json``: race, best time, processor time, memory."""
+        rows = []
+        for _, outcome in self.outcomes:
+            before = stored["races"].get(outcome.name)
+            if outcome.ours is None or before is None:
+                continue
+            now = asdict(outcome.ours)
+            ratios = (f"{now[key] / before[key]:.2f} ×" for key in ("best", "cpu"))
+            used = [value for value in (before["memory_mb"], now["memory_mb"]) if value is not None]
+            rows.append((outcome.title, *ratios, " → ".join(f"{value:.3g} MB" for value in used)))
+        return rows
 
     def __str__(self) -> str:
         """Return both tables as aligned text."""
@@ -242,10 +253,10 @@ class BenchReport:
         )
 
 
-def _ratios(timings: Sequence[Mapping[str, Any]], role: str) -> dict[str, float]:
-    """Return how many times longer than ours, or ours on NumPy alone, every other entrant takes."""
-    ours = next((t["median"] for t in timings if t["role"] == role), None)
-    return {} if not ours else {t["name"]: t["median"] / ours for t in timings if t["role"] not in ("ours", "plain")}
+def _ratios(timings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return how many times longer than ours every other entrant takes."""
+    ours = next((t["median"] for t in timings if t["role"] == "ours"), None)
+    return {} if not ours else {t["name"]: t["median"] / ours for t in timings if t["role"] != "ours"}
 
 
 def _seconds(value: float) -> str:

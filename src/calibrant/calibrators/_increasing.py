@@ -20,7 +20,6 @@ from calibrant._typing import Floats, Ints
 from calibrant.calibrators import _newton
 from calibrant.calibrators._multinomial import one_blas_thread
 from calibrant.calibrators._scores import Scores
-from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks
 from calibrant.errors import ConvergenceWarning
@@ -157,7 +156,6 @@ class CurveLikelihood:
         self.codes, self.weights = np.ascontiguousarray(codes, np.int64), np.ascontiguousarray(weights)
         self.blocks = _newton.blocks(scores, BLOCK_VALUES)
         self.parts = _parabolas(knots)
-        self.kernel = fast.kernel("curve_pass", 15 * scores.matrix.size) if scores.n_classes > 2 else None
         self.kept: list[Any] | None = None
         prepare = self._gaps if scores.n_classes == 2 else self._places
         each = len(knots) if scores.n_classes == 2 else 2 * scores.n_classes
@@ -201,31 +199,26 @@ class CurveLikelihood:
 
         bias = parameters[size:] if self.biases else np.zeros(k)
         by_row, found = np.zeros((n, n_stretches * 3)), np.zeros((k, n_stretches * 5))
-        if self.kernel is not None:
-            mass_w = np.empty((n, k))
-            given = places, s.reshape(n, k), codes, weights, np.stack(pieces), bias
-            loss = self.kernel(*given, mass_w, by_row, found)
-        else:
-            z = pieces[2][stretch]
-            for coefficients in pieces[1::-1]:
-                z *= s
-                z += coefficients[stretch]
-            z = z.reshape(n, k)
-            z += bias
-            z -= row_max(z)[:, None]
-            loss = -float(weights @ z.ravel()[truth])
-            mass_w = np.exp(z, out=z)
-            mass = mass_w.sum(axis=1)
-            loss += float(weights @ np.log(mass))
-            mass_w *= (weights / mass)[:, None]
-            power = mass_w.ravel().copy()
-            in_row = (places + n_stretches * rows[:, None]).ravel()
-            in_class = (places + n_stretches * np.arange(k)).ravel()
-            for m in range(5):
-                if m < 3:
-                    by_row[:, m::3] = np.bincount(in_row, power, n * n_stretches).reshape(n, -1)
-                found[:, m::5] = np.bincount(in_class, power, k * n_stretches).reshape(k, -1)
-                power *= s
+        z = pieces[2][stretch]
+        for coefficients in pieces[1::-1]:
+            z *= s
+            z += coefficients[stretch]
+        z = z.reshape(n, k)
+        z += bias
+        z -= row_max(z)[:, None]
+        loss = -float(weights @ z.ravel()[truth])
+        mass_w = np.exp(z, out=z)
+        mass = mass_w.sum(axis=1)
+        loss += float(weights @ np.log(mass))
+        mass_w *= (weights / mass)[:, None]
+        power = mass_w.ravel().copy()
+        in_row = (places + n_stretches * rows[:, None]).ravel()
+        in_class = (places + n_stretches * np.arange(k)).ravel()
+        for m in range(5):
+            if m < 3:
+                by_row[:, m::3] = np.bincount(in_row, power, n * n_stretches).reshape(n, -1)
+            found[:, m::5] = np.bincount(in_class, power, k * n_stretches).reshape(k, -1)
+            power *= s
         cells = found.reshape(k, n_stretches, 5)
         moments, classes = cells.sum(axis=0), cells[:, :, :3].reshape(k, -1)
         mean_w = by_row @ flat  # E_q of the basis, one row each, times its weight

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core import fast
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks, row_chunks
 
@@ -83,7 +82,6 @@ class Penalized:
         self.q = np.empty((self.n, self.k))  # one array for every pass: fresh memory costs as much as the numbers
         self._at: Any = None
         self._single: Any = None, *np.empty((2, self.n, self.k), np.float32)
-        self._softmax = fast.kernel("softmax_pass", 15 * self.x.size)
         self.products = 0
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats]:
@@ -99,7 +97,7 @@ class Penalized:
 
         def visit(rows: slice) -> tuple[float, Floats]:
             q, codes = self._logits(theta, rows, self.q[rows]), self.codes[rows]
-            loss = (self._softmax or log_likelihood)(q, codes, self.share[rows])
+            loss = log_likelihood(q, codes, self.share[rows])
             truth = np.arange(len(q)), codes
             own = q[truth]
             q[truth] -= 1
@@ -232,24 +230,6 @@ class Diagonal(Penalized):
     """One scale and one shift per class: θ = [a, b] of shape (2, K), logits = a∘x + b."""
 
     dense: ClassVar[int] = DENSE // 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._kernel = fast.kernel("vector_pass", 15 * self.x.size)
-
-    def _likelihood(self, theta: Floats) -> tuple[float, Floats]:
-        """Return loss and slopes, from one compiled pass or from NumPy."""
-        kernel, k = self._kernel, self.k
-        if kernel is None:
-            return super()._likelihood(theta)
-        given = np.ascontiguousarray(self.x, np.float64), self.codes, self.share
-
-        def visit(rows: slice) -> tuple[float, Floats]:
-            slopes = np.zeros((2, k))
-            return kernel(*(array[rows] for array in given), theta, self.q[rows], slopes), slopes
-
-        losses, slopes = zip(*map_chunks(visit, self.chunks), strict=True)
-        return sum(losses), np.sum(slopes, axis=0)
 
     def _logits(self, theta: Floats, rows: slice, out: Floats) -> Floats:
         return np.add(np.multiply(theta[0], self.x[rows], out=out), theta[1], out=out)

@@ -13,14 +13,13 @@ import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._scores import Scores
-from calibrant.core import fast
 from calibrant.core.links import FEW_COLUMNS, row_max
 from calibrant.core.parallel import map_chunks
 
 T = TypeVar("T")
 
-#: Scores per block of one pass, which stays in the second-level cache: of few classes, of many, and compiled.
-FEW_VALUES, BLOCK_VALUES, COMPILED_VALUES = 1 << 15, 1 << 16, 1 << 18
+#: Scores per block of one pass, which stays in the second-level cache: of few classes, of many, and of raw logits.
+FEW_VALUES, BLOCK_VALUES, RAW_VALUES = 1 << 15, 1 << 16, 1 << 18
 #: Scores up to which one thread is faster than starting more, and logarithms are taken once for all passes.
 ALONE = 1 << 16
 #: The search stops when a step, or the last term of its series, moves β by less than this fraction.
@@ -38,8 +37,6 @@ WAYS = np.array([[comb(n, i) for i in range(ORDER)] for n in range(ORDER)], dtyp
 #: Sums over the classes of numbers and of products, where a class is a row of the array or a column.
 _BY_COLUMN: Any = (partial(np.add.reduce, axis=0), partial(np.einsum, "ij,ij->j"))
 _BY_ROW: Any = (partial(np.einsum, "ij->i"), np.vecdot)
-#: What a score costs here, against one look at a number: several passes with an exponential each.
-_WORTH = 15
 
 
 @dataclass(frozen=True)
@@ -165,12 +162,7 @@ def valleys(low: float, high: float, *given: Any) -> list[tuple[float, float, fl
 
 
 def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta: float, *, loss: str = "nll") -> Sums:
-    """One pass over the matrix on all cores; nothing of size (n, K) is kept.
-
-    A large matrix is left to a compiled twin of `nll_sums` (same numbers) if numba is installed; it widens short floats
-    one by one.
-    """
-    compiled = fast.kernel("nll_pass", _WORTH * scores.n * scores.n_classes) if loss == "nll" else None
+    """One pass over the matrix on all cores; nothing of size (n, K) is kept."""
     raw = scores.space == "logit" == scores.view and loss == "nll"
 
     def visit(rows: slice) -> Sums:
@@ -179,13 +171,9 @@ def total_sums(scores: Scores, codes: Ints, weights: Floats, smooth: float, beta
         if loss != "nll":
             return brier_sums(*given, smooth, beta)
         peaks = scores.ends[1, rows] if raw and scores.ends is not None else row_max(z)
-        if compiled is None:
-            return nll_sums(*given, smooth, beta, peaks)
-        sums = np.zeros(1 + ORDER)
-        compiled(*map(np.ascontiguousarray, (*given, peaks.astype(np.float64))), smooth, beta, sums)
-        return Sums.of(sums)
+        return nll_sums(*given, smooth, beta, peaks)
 
-    parts = each_block(visit, scores, COMPILED_VALUES if compiled or (raw and scores.n_classes > FEW_COLUMNS) else 0)
+    parts = each_block(visit, scores, RAW_VALUES if raw and scores.n_classes > FEW_COLUMNS else 0)
     return Sums.of(np.sum([[part.loss, part.slope, part.curve, *part.more] for part in parts], axis=0))
 
 

@@ -107,7 +107,7 @@ class IsotonicMulticlass(Calibrator):
             return take(rows).ravel(), None if unit else np.repeat(weights[rows], k)
 
         hit = np.concatenate([take(rows)[np.arange(rows.stop - rows.start), codes[rows]] for rows in chunks])
-        pieces = isotonic_hits(chunks, block, hit, None if unit else weights, n * k)
+        pieces = isotonic_hits(chunks, block, hit, None if unit else weights)
         thresholds, values = isotonic_knots(pieces)  # [1] section 3.3.2, steps 1 and 2
         self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
 

@@ -95,8 +95,7 @@ class TemperatureScaling(Calibrator):
     enough, in cache-sized blocks on all cores. The squared error need not be convex in β: all
     rows show its valleys on a grid of 48 values, and the deepest is taken. If every row is right (T → 0) the
     labels are smoothed by one row in n + 2 and a `ConvergenceWarning` says so; if the scores tell nothing (T → ∞),
-    T stops at a bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries. With `calibrant[fast]` matrices
-    of four million scores or more use a pass compiled by numba, with the same numbers to 1e-12.
+    T stops at a bound, with a warning. Cost O(n·K) per step, no (n, K) temporaries.
 
     References
     ----------

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable
-
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES
 from calibrant.core.tables import COLUMNS, PARTS, SLACK, Bins, Pairs, Table, cell_table, depth, merge, width_index
 from calibrant.errors import input_error
 
@@ -193,95 +188,3 @@ def cell_pairs(table: Table) -> Pairs:
     weight = np.concatenate([table.wt, table.w - table.wt])
     kept = weight > 0
     return Pairs(np.tile(score, 2)[kept], np.repeat([True, False], len(score))[kept], weight[kept])
-
-
-# -- bins of every class --------------------------------------------------------------------------
-
-#: What a visit returns: whether the rows are clean, their highest score, sums of bins.
-Found = tuple[bool, float, Floats]
-Visit = Callable[[Array, Ints], Found]
-#: Bytes of a matrix that NumPy looks at together: of fewer, threads would wait for each other between calls.
-PIECE = 3 * CHUNK_BYTES // 4
-
-
-def bits_of(block: Array) -> Array:
-    """Return floats as unsigned integers, which order alike where no float is negative."""
-    return block.view(np.dtype(f"u{block.dtype.itemsize}"))
-
-
-def pieces(n: int, row_bytes: int, size: int) -> list[slice]:
-    """Cut `n` rows into slices of about `size` bytes."""
-    step = max(16, size // row_bytes)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def shares(n: int, row_bytes: int) -> list[slice]:
-    """Cut `n` rows into what a thread takes at once: neither so much that one ends late, nor many large arrays."""
-    return pieces(n, row_bytes, min(16 * PIECE, 2 * CHUNK_SCORES * row_bytes, max(PIECE, n * row_bytes // 8)))
-
-
-def clean_rows(bits: Array, sums: Array, tolerance: float) -> tuple[bool, float]:
-    """Whether largest bits of rows are those of probabilities and sums near 1, and the highest score."""
-    high = float(bits.max(keepdims=True).view(sums.dtype)[0])
-    near = bool(abs(sums.min() - 1) <= 0.5 * tolerance and abs(sums.max() - 1) <= 0.5 * tolerance)
-    return near and not np.signbit(high) and high <= 1 + tolerance, high
-
-
-def class_visit(k: int, tolerance: float, m: int, kernel: Callable[..., tuple[int, float]] | None) -> Visit:
-    """Return a function that checks rows and adds up count, score and outcome of the bins of every class.
-
-    An infinite `tolerance` stands for rows that have been checked. A row has fewer than `m` scores above the first bin:
-    only those are looked at one by one.
-    """
-
-    def compiled(block: Array, codes: Ints) -> Found:
-        out, edge = np.zeros((3, k * m)), bits_of(np.array([first_edge(m, block.dtype.name)], block.dtype))
-        bad, high = kernel(bits_of(block), block, codes, 0.5 * tolerance, m, edge, out)  # type: ignore[misc]  # as above
-        return not bad and high <= 1 + tolerance, high, out
-
-    lanes = max(1, 512 // k)  # rows that are added up side by side
-
-    def plain(block: Array, codes: Ints) -> Found:
-        edge = block.dtype.type(first_edge(m, block.dtype.name))
-        size = -(-max(16, PIECE // block.strides[0]) // lanes) * lanes
-        below, offset = np.empty((size, k), block.dtype), np.tile(np.arange(k, dtype=np.int32) * m - 1, size)
-        out, highest = np.zeros((3, k * m)), 0.0
-        for start in range(0, len(block), size):
-            part, own = block[start : start + size], codes[start : start + size]
-            clean, high = clean_rows(bits_of(part).ravel(), np.einsum("ij->i", part), tolerance)
-            if not clean and tolerance < math.inf:
-                return clean, high, out
-            highest = max(highest, high)
-            below[: len(part)], below[len(part) :] = part, 0.0
-            above = np.flatnonzero(part.ravel() > edge)
-            score = np.minimum(below.ravel()[above], 1, dtype=np.float64)
-            below.ravel()[above] = 0.0
-            out[1, ::m] += below.reshape(-1, lanes * k).sum(axis=0, dtype=np.float64).reshape(lanes, k).sum(axis=0)
-            slot = np.ceil((score - SLACK) * m).astype(np.int64)
-            slot += offset[above]
-            np.add.at(out[0], slot, 1.0)
-            np.add.at(out[1], slot, score)
-            truth = width_index(part.ravel()[np.arange(0, part.size, k) + own], m)
-            np.add.at(out[2], truth + own * m, 1.0)
-        out[0, ::m] = len(block) - out[0].reshape(k, m)[:, 1:].sum(axis=1)
-        return True, highest, out
-
-    return plain if kernel is None else compiled
-
-
-@functools.lru_cache(maxsize=64)
-def first_edge(m: int, dtype: str) -> float:
-    """Return the largest number of a type that falls into the first of `m` bins.
-
-    Examples
-    --------
-    >>> 0.5 < first_edge(2, "float64") < 0.5 + 1e-7  # as far above the edge as still counts as on it
-    True
-    """
-    low, high = np.array([0, 1], dtype).view(np.dtype(f"i{np.dtype(dtype).itemsize}")).tolist()
-    number = np.dtype(f"i{np.dtype(dtype).itemsize}").type
-    while high - low > 1:  # non-negative floats order like their bits
-        middle = (low + high) // 2
-        inside = width_index(np.array([number(middle)]).view(dtype), m)[0] == 0
-        low, high = (middle, high) if inside else (low, middle)
-    return float(np.array([number(low if m > 1 else high)]).view(dtype)[0])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.core import fast
 from calibrant.core.parallel import map_chunks, row_chunks
 from calibrant.core.pav import pav
 from calibrant.core.tables import sum_by
@@ -22,16 +21,11 @@ _SMOOTH_TOLERANCE = 1e-11
 
 def _linear_binning(score: Floats, scale: float, shift: float, weights: Callable[[slice], Floats], m: int) -> Floats:
     """Share each weight between the two grid points around the position score·scale + shift, above −1, in chunks."""
-    kernel = fast.kernel("linear_pass", len(score))
 
     def visit(rows: slice) -> Floats:
-        position = score[rows] * scale  # new memory is slow to get, unless it is little
+        position = score[rows] * scale
         position += shift
         weight = weights(rows)
-        if kernel is not None:
-            out = np.zeros((m, 2))
-            kernel(position, np.ascontiguousarray(weight), m, out)
-            return out.T
         low = np.clip(position.astype(np.int64), 0, m - 2)
         upper = np.clip(position - low, 0.0, 1.0)
         upper *= weight

@@ -60,10 +60,6 @@ class Recipe:
         """Return the value of these predictions."""
         return float(self.finish(self.fill(forecast)))
 
-    def once(self, forecast: Any) -> float:
-        """Return the value of predictions that no other metric will ask about: no table need be kept for it."""
-        return self.value(forecast)
-
     def null(self, forecast: Any, n_resamples: int, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- for subclasses
         """Return the null distribution if the metric has one of its own; None means that labels are resampled.
 
@@ -82,11 +78,6 @@ class Recipe:
         raise input_error(
             "recipe", f"{forecast.caller}.null_moments", "be a mean score", type(self).__name__, "ask for null_draws"
         )
-
-    @property
-    def wanted_bins(self) -> tuple[Any, int] | None:
-        """The view and the number of its equal-width bins from which the value follows, if it does."""
-        return None
 
     @property
     def top_label_only(self) -> bool:
@@ -279,9 +270,7 @@ class Metric:
         return self._value(recipe, columns, checked, caller)
 
     def _value(self, recipe: Recipe, columns: tuple[Any, ...], checked: dict[str, Any], caller: str) -> float:
-        if recipe.wanted_bins is not None:
-            checked["wanted"] = recipe.wanted_bins
-        return recipe.once(_CHECKS[self.task](*columns, caller=caller, **checked))
+        return recipe.value(_CHECKS[self.task](*columns, caller=caller, **checked))
 
     def defines(self, function: Callable[_P, Recipe]) -> Callable[_P, float]:
         """Declare the metric by a function of columns and parameters that returns its recipe (a decorator).

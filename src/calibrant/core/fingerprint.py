@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array
-from calibrant.core import fast
-from calibrant.core.links import FEW_COLUMNS, row_max
+from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks, row_chunks
 
 __all__ = ["fingerprint", "moment_rows", "row_hashes", "seen_counts", "share_of_counts", "share_seen"]
@@ -54,16 +53,10 @@ def row_hashes(scores: Array, space: str = "proba", ends: Array | None = None) -
     steps = np.arange(1, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     places = _mixed(steps) | np.uint64(1)
     out = np.empty(len(matrix), dtype=np.uint64)
-    kernel, none = fast.kernel("hash_pass", matrix.size), np.empty((2, 0))
-    room = none if ends is None or matrix.shape[1] <= FEW_COLUMNS else ends
 
     def visit(rows: slice) -> None:
-        if ends is not None and (kernel is None or room is none):
+        if ends is not None:
             ends[:, rows] = row_max(matrix[rows], np.minimum), row_max(matrix[rows])
-        if kernel is not None:
-            near = np.ascontiguousarray(matrix[rows], dtype=None if matrix.dtype == np.float32 else np.float64)
-            kernel(near, GRID, places, out[rows], room[:, rows])
-            return
         near = np.array(matrix[rows], dtype=np.float64, order="C")
         with np.errstate(over="ignore", invalid="ignore"):
             near *= GRID

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
-from calibrant.core import fast, one_pass, refusals
-from calibrant.core.cells import bits_of
+from calibrant.core import refusals
 from calibrant.core.clusters import cluster_numbers
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
@@ -159,9 +158,9 @@ def check_classes(classes: ArrayLike | None, n_classes: int, caller: str) -> tup
 
 
 def check_labels(
-    y_true: ArrayLike, n: int | None, n_classes: int, classes: tuple[Any, ...] | None, caller: str, later: bool = False
+    y_true: ArrayLike, n: int | None, n_classes: int, classes: tuple[Any, ...] | None, caller: str
 ) -> Ints:
-    """Return class codes 0 … K−1, from indices or (with `classes`) any labels; `later`: the range is not checked."""
+    """Return class codes 0 … K−1, from indices or (with `classes`) any labels."""
     array = to_array(y_true, "y_true", caller)
     if array.ndim != 1:
         hint = "turn one-hot rows into indices with argmax(axis=1)" if array.ndim == 2 else "flatten it yourself"
@@ -181,7 +180,7 @@ def check_labels(
         array = as_float
     elif array.dtype.kind not in "iub":
         raise refusals.bad_label(array, n_classes, caller)
-    if not later and len(array) and not 0 <= (ends := _extremes(array))[0] <= ends[1] < n_classes:
+    if len(array) and not 0 <= (ends := _extremes(array))[0] <= ends[1] < n_classes:
         raise refusals.bad_label(array, n_classes, caller)
     return array.astype(np.int64, copy=False)
 
@@ -302,21 +301,6 @@ class Forecast(ForecastAnswers):
         """Return sixteen digits that tell these predictions from others."""
         return digest(self.codes, self.top_score)
 
-    def _fill(self, view: Any, m: int) -> bool:
-        """Check every value and fill the bins of a view in one walk over the matrix; False: it needs more care."""
-        matrix, kind = np.asarray(self.matrix), view.walk(self)
-        if kind is None or self.space == "logit" or self._scale is not None or self.weights is not None:
-            return False
-        found = one_pass.walk(kind, matrix, np.ascontiguousarray(self.codes), TOLERANCE[matrix.dtype.name], m)
-        if found is None:
-            return False
-        self._kept["bins", view, m], self._clip = found
-        return True
-
-    def filled(self, view: Any, m: int) -> Any:
-        """Return the equal-width bins of a view that were filled before, or None."""
-        return self._kept.get(("bins", view, m))
-
     def _pass(self) -> None:
         """Check every value and find the top label in one walk over the matrix, on all cores."""
         matrix = np.asarray(self.matrix)
@@ -332,16 +316,10 @@ class Forecast(ForecastAnswers):
         lse = np.empty(n) if logits else None
         width = k * max(4, matrix.dtype.itemsize) // 4
         one_chunk = n * width <= CHUNK_BYTES
-        careful = one_chunk or logits or half or self._scale is not None or not matrix.flags.c_contiguous
-        kernel = None if careful else fast.kernel("top_pass", n * k)
 
         @np.errstate(over="ignore", invalid="ignore")
         def visit(rows: slice) -> tuple[bool, bool]:
             block = matrix[rows].astype(np.float32) if half else matrix[rows]
-            if kernel is not None:  # rows that it cannot clear are looked at below
-                bad, high = kernel(bits_of(block), block, 0.5 * tolerance, top[rows], top_score[rows])
-                if not bad and high <= 1 + tolerance:
-                    return True, high > 1
             peak, best, clean = _peak(block, logits)
             top[rows] = peak
             if lse is not None:
@@ -424,13 +402,8 @@ def check_forecast(
     space: Space = "proba",
     normalize: bool = False,
     pairs: bool = False,
-    wanted: tuple[Any, int] | None = None,
 ) -> Forecast:
-    """Check truth, forecast and weights together and return one `Forecast`; `pairs`: as `check_pairs` does.
-
-    `wanted` are the view and the number of its equal-width bins that will be asked for, filled in the same walk where
-    there are many numbers.
-    """
+    """Check truth, forecast and weights together and return one `Forecast`; `pairs`: as `check_pairs` does."""
     if check_flag(pairs, "pairs", caller):
         return check_pairs(y_true, y_proba, caller=caller, sample_weight=sample_weight)
     check_space(space, caller)
@@ -441,17 +414,13 @@ def check_forecast(
     if classes is None and hasattr(type(y_proba), "columns" if hasattr(type(y_proba), "columns") else "column_names"):
         classes, y_true = named_columns(y_proba, to_array(y_true, "y_true", caller))
     names = check_classes(classes, n_classes, caller)
-    wanted = wanted if matrix.size > CHUNK_SCORES else None
-    codes = check_labels(y_true, len(matrix), n_classes, names, caller, wanted is not None)
+    codes = check_labels(y_true, len(matrix), n_classes, names, caller)
     forecast = Forecast(
         codes, matrix, check_weights(sample_weight, len(codes), caller), names, n_classes, space, caller
     )
     if normalize and matrix.ndim == 2:
         forecast._scale = np.empty(len(matrix))
-    if wanted is None or not forecast._fill(*wanted):
-        if wanted is not None:
-            check_labels(y_true, len(matrix), n_classes, names, caller)  # says what is wrong with them
-        forecast._pass()
+    forecast._pass()
     return forecast
 
 

@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core import fast
 from calibrant.core.inputs import Forecast
 from calibrant.core.options import check_scale
 from calibrant.core.parallel import map_chunks
@@ -108,19 +107,12 @@ def pair_sum(points: Floats, residuals: Floats, kernel: str, gamma: float) -> fl
     if k == 2 and kernel != "gaussian":
         return _pair_sum_binary(points, residuals, kernel, gamma)
     block = _SMALL_BLOCK if k <= _NARROW else _LARGE_BLOCK
-    tile = fast.kernel("tile_pass", n * n) if kernel == "exponential" else None
-    if tile is not None:
-        points, residuals = np.ascontiguousarray(points), np.ascontiguousarray(residuals)
 
     def corner(first: int, second: int) -> float:
         rows, columns = slice(first, first + block), slice(second, second + block)
         product = residuals[rows] @ residuals[columns].T
         if first == second:
             np.fill_diagonal(product, 0.0)
-        if tile is not None:
-            square = _euclidean(points[rows], points[columns])
-            found = tile(points[rows], points[columns], square, product, 1.0 / gamma, _NEAR, _NEGLIGIBLE)
-            return (1.0 if first == second else 2.0) * float(found)
         values = kernel_matrix(points[rows], points[columns], kernel, gamma, product)
         return (1.0 if first == second else 2.0) * float(np.einsum("ij,ij->", values, product))
 

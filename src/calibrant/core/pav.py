@@ -14,17 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
-from calibrant.core import fast
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
     "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots",
     "thin_knots"
 ]  # fmt: skip
-
-
-#: Scores per hit from which a compiled lookup beats a sort, and the fineness of its first step.
-_FEW_HITS, _GUIDE_BITS = 20, 16
 
 
 class Pieces(NamedTuple):
@@ -111,7 +106,6 @@ def isotonic_hits(
     block: Callable[[slice], tuple[Array, Floats | None]],
     hit_score: Array,
     hit_weight: Floats | None = None,
-    n_scores: int = 0,
 ) -> Pieces:
     """Return the pieces of a yes/no outcome whose scores come in chunks of any order.
 
@@ -123,14 +117,11 @@ def isotonic_hits(
         Gives all scores (hits and misses) of a chunk and their weights or None.
     hit_score, hit_weight : arrays, shape (m,)
         Scores, and weights unless all are 1, of the rows with t = 1.
-    n_scores : int
-        How many scores there are in all.
 
     Notes
     -----
     Cost: the sorts inside the chunks plus m binary searches a chunk. Memory: one chunk per core and a few vectors
-    of length m, so 25,000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort. A
-    compiled pass looks up between which hits a score lies instead, where hits are few.
+    of length m, so 25,000 rows × 1000 classes need no array of 25 million pairs. Exact: equal to a global sort.
     """
     if hit_weight is None:
         score, count = np.unique(hit_score, return_counts=True)
@@ -139,15 +130,9 @@ def isotonic_hits(
         score, inverse = np.unique(hit_score, return_inverse=True)
         hits = np.bincount(inverse, weights=hit_weight).astype(np.float64)
 
-    find = _lookup(score, n_scores)
-
     def visit(chunk: slice) -> tuple[Floats, Floats, Floats]:
         """Return the ends of the scores, the weight below each hit and in all, the largest score below each hit."""
         values, weights = block(chunk)
-        if find is not None:
-            table = find(values, score[:0].astype(np.float64) if weights is None else weights)
-            ends = np.array([values.min(), values.max()], dtype=np.float64)
-            return ends, np.cumsum(table[:, 0]), np.maximum.accumulate(table[:, 1])[:-1]
         if weights is None:
             values = np.sort(values)
             position = np.searchsorted(values, score)
@@ -170,28 +155,6 @@ def isotonic_hits(
     used = slice(0 if weight[0] > 0 else 1, None)  # no piece of misses before the first hit
     pieces = np.append(low, score), np.append(before, high), weight, np.append(0.0, hits)
     return Pieces(*(column[used] for column in pieces))
-
-
-def _lookup(score: Array, n_scores: int) -> Callable[[Array, Floats], Floats] | None:
-    """Return a compiled way to add scores up between neighboring hits; None where sorting them takes less time."""
-    kernel = fast.kernel("between_pass", n_scores) if _FEW_HITS * len(score) < n_scores else None
-    if kernel is None:
-        return None
-    bits = (score + 0.0).astype(np.float64).view(np.int64)
-    bits ^= (bits >> 63) & np.iinfo(np.int64).max  # ordered like the numbers
-    shift = max((int(bits[-1]) - int(bits[0])).bit_length() - _GUIDE_BITS, 1)
-    bits >>= shift
-    steps = np.arange(bits[0], bits[-1] + 1)
-    guide = np.concatenate([[0], np.searchsorted(bits, steps), [len(bits)]]).astype(np.int32)
-    wide, base = score.astype(np.float64), int(bits[0]) - 1
-
-    def find(values: Array, weights: Floats) -> Floats:
-        table = np.zeros((len(wide) + 1, 2))
-        table[:, 1] = -np.inf
-        kernel(np.ascontiguousarray(values), weights, wide, guide, shift, base, table)
-        return table
-
-    return find
 
 
 def isotonic_fit(score: Array, outcome: Array, weight: Floats | None = None) -> tuple[Floats, Floats]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core import fast
 from calibrant.core.cells import joined
 from calibrant.core.clusters import TableSigns
 from calibrant.core.moments import supported
@@ -263,15 +262,6 @@ class SharedOrder:
             np.subtract(ordered.take(inside[block]), table.we[block, None], out=out[block, 1:])
         return out.T
 
-    def walk(self, kernel: Callable[..., None], table: Table, rng: np.random.Generator, weights: Floats) -> Floats:
-        """Return what the same residuals come to: farthest point and end of their path, sums with the first two rows of
-        `weights`, and squares of the sums of groups times the third, which is negative inside a group.
-        """  # noqa: D205
-        out, own = np.zeros((6, self.size + 1)), table.wt - table.we
-        angle = rng.uniform(-1.0, 1.0, len(table))
-        kernel(*self.law(table), table.we, own, self.uniform, angle, self.places, weights, out)
-        return out[:5]
-
 
 def _chunks(n_resamples: int, width: int, least: int = 1) -> list[int]:
     step = max(1, min(n_resamples, max(least, _ENTRIES // max(1, width))))
@@ -369,8 +359,8 @@ def _coarser(tables: Sequence[Table], recipes: Sequence[Recipe]) -> Sequence[Tab
 
 #: Rows up to which the law of the hits of bins is worked out; beyond, rows are drawn.
 _MOST_ROWS = 1 << 20
-#: Rows whose polynomial is multiplied out row by row, and places per bin where a compiled search may start.
-_LEAF, _GUIDE = 32, 256
+#: Rows whose polynomial is multiplied out row by row.
+_LEAF = 32
 
 
 def hits_of_bins(table: Table, start: Ints) -> Callable[[int, np.random.Generator], Floats]:
@@ -379,17 +369,12 @@ def hits_of_bins(table: Table, start: Ints) -> Callable[[int, np.random.Generato
     first = np.concatenate([[0], np.cumsum(count)])[start]
     lowest, law = hit_law(np.repeat(np.clip(table.we / table.w, 0.0, 1.0), count), first)
     flat, bins, width = law.ravel(), np.arange(len(law)), law.shape[1]
-    guide = np.searchsorted(flat, bins[:, None] + np.arange(_GUIDE) / _GUIDE, side="right") - (bins * width)[:, None]
 
     def draw(size: int, rng: np.random.Generator) -> Floats:
         uniform = rng.random((size, len(bins)))
         uniform += bins
-        kernel = fast.kernel("search_pass", 10 * uniform.size)
-        if kernel is None:
-            place = np.searchsorted(flat, uniform, side="right") - bins * width
-            return np.asarray(lowest + np.minimum(place, width - 1))
-        kernel(law, lowest, guide, uniform)
-        return uniform
+        place = np.searchsorted(flat, uniform, side="right") - bins * width
+        return np.asarray(lowest + np.minimum(place, width - 1))
 
     return draw
 
@@ -465,13 +450,9 @@ def draw_labels(forecast: Forecast, size: int, rng: np.random.Generator) -> Ints
     """Draw one label per row from its forecast, `size` times: shape (size, n)."""
     out = np.empty((size, forecast.n), dtype=np.int64)
     n_classes = forecast.n_classes
-    kernel = fast.kernel("label_pass", size * (forecast.n + forecast.n_classes))
     for rows in forecast.chunks():
         block = forecast.block(rows)
         uniform = rng.random((size, len(block)))
-        if kernel is not None:
-            kernel(np.ascontiguousarray(block), uniform, out[:, rows])
-            continue
         cumulative = np.cumsum(block, axis=1, dtype=np.float64)
         cumulative /= cumulative[:, -1:]
         if n_classes > 64:
@@ -524,9 +505,8 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints | Ra
     The bin of every score is kept, but of equal widths in a large matrix: there the drawn class alone is looked up.
     """
     k = forecast.n_classes
-    kernel = fast.kernel("drawn_pass", 10 * forecast.n) if kind == "width" else None
     wide = kind == "width" and forecast.n * k > KEPT_CELLS
-    index = None if wide or kernel is not None else class_cells(forecast, m, kind)
+    index = None if wide else class_cells(forecast, m, kind)
     each = np.arange(forecast.n)
 
     def cells_of(labels: Ints, score: Floats | None = None, rows: Ints = each) -> Ints:
@@ -542,11 +522,6 @@ def class_outcomes(forecast: Forecast, m: int, kind: str) -> Callable[[Ints | Ra
             moved -= np.bincount(first + likely[labels.row], minlength=most)
             return np.add(moved.reshape(-1, k, m), np.bincount(likely, minlength=k * m).reshape(k, m), dtype=np.float64)
         size = len(labels)
-        if kernel is not None:
-            out = np.zeros((size, k * m))
-            for rows in forecast.chunks():
-                kernel(np.ascontiguousarray(forecast.block(rows)), labels[:, rows], m, out)
-            return out.reshape(size, k, m)
         if index is not None:
             cells = cells_of(labels) + (np.arange(size) * (k * m))[:, None]
             return np.bincount(cells.ravel(), minlength=size * k * m).astype(np.float64).reshape(size, k, m)

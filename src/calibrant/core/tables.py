@@ -10,7 +10,6 @@ may carry leading axes (replicates of resampled labels), so one finishing code s
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
-from calibrant.core import fast
-from calibrant.core.parallel import CHUNK_SCORES, cores, map_chunks, row_chunks
+from calibrant.core.parallel import row_chunks
 from calibrant.core.weights import mass_edges
 
 #: Cells of the fine grid (2¹⁰·3·5²) and of the coarse one (classes, slices); bins are whole numbers of cells.
@@ -37,11 +35,6 @@ DEEPEST = 64
 NUDGE = 1e-6
 #: The sums of a table.
 COLUMNS = ("n", "w", "ws", "wt", "we", "w2")
-#: Copies of the bins neighboring rows count into, and up to how many bins that pays.
-_LANES = 8
-_FEW_BINS = 512
-#: Adding it to a whole number leaves twice this in the last bits.
-_TWICE = 2.0**51
 
 
 def width_index(score: Array, m: int) -> Ints:
@@ -264,28 +257,10 @@ def pool_ties(keys: Array, dtype: np.dtype[Any]) -> tuple[Floats, Floats, Floats
 
 def sorted_keys(score: Array, outcome: Bools) -> Array:
     """Sort pairs as integers ``bits(score) << 1 | outcome``, ascending; exact for scores in [0, 1]."""
-    keys, chunks = np.empty(len(score), np.dtype(f"i{score.dtype.itemsize}")), row_chunks(len(score))
-    apart = len(chunks) > 3 and cores() > 1  # two threads sort what lies below and above a score in the middle
-    middle = np.median(score[:: len(score) // 1024]) if apart else np.inf
-    below = np.cumsum([0, *map_chunks(lambda rows: np.count_nonzero(score[rows] < middle), chunks)])
-    cut = int(below[-1])
-
-    def write(rows: slice) -> None:
-        here = np.add(score[rows], score.dtype.type(0)).view(keys.dtype)  # + 0 turns −0 into 0
-        here <<= 1
-        here |= outcome[rows]
-        if not apart:
-            keys[rows] = here
-            return
-        low, high = below[rows.start // CHUNK_SCORES :][:2]
-        here.partition(min(high - low, len(here) - 1))  # the lower ones first
-        keys[low:high] = here[: high - low]
-        keys[cut + rows.start - low : cut + rows.stop - high] = here[high - low :]
-
-    for _ in map_chunks(write, chunks):
-        pass
-    for _ in map_chunks(np.ndarray.sort, (keys[:cut], keys[cut:])):
-        pass
+    keys = np.add(score, score.dtype.type(0)).view(np.dtype(f"i{score.dtype.itemsize}"))  # + 0 turns −0 into 0
+    keys <<= 1
+    keys |= outcome
+    keys.sort()
     return keys
 
 
@@ -304,59 +279,33 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
 
 def width_bins(pairs: Pairs, m: int) -> Bins:
     """Collect pairs into `m` equal-width bins in one chunked pass: no sort, two counts per chunk."""
-    n = len(pairs.score)
-    plain = pairs.weight is None and pairs.score.dtype.itemsize in (4, 8) and pairs.outcome.dtype == bool
-    kernel = fast.kernel("width_pass", n) if n > CHUNK_SCORES and plain else None
-    score, outcome, weight = np.ascontiguousarray(pairs.score), np.ascontiguousarray(pairs.outcome), pairs.weight
-    bits = score.view(np.dtype(f"u{score.dtype.itemsize}"))
-
-    def visit(rows: slice) -> Floats:
-        if kernel is None:
-            return count_width(score[rows], outcome[rows], None if weight is None else weight[rows], m)
-        out = np.zeros((lanes_of(m) * 2 * m, 2))
-        kernel(bits[rows], score[rows], outcome[rows], m, out)
-        return out.T
-
-    parts = (visit(slice(0, n)),) if n <= CHUNK_SCORES else map_chunks(visit, row_chunks(n))
-    return folded(sum(parts, np.zeros((2, lanes_of(m) * 2 * m))), m)
+    counts, sums = np.zeros(2 * m), np.zeros(2 * m)
+    for rows in row_chunks(len(pairs.score)):
+        score = pairs.score[rows]
+        slot = 2 * width_index(score, m) + pairs.outcome[rows]
+        weight = None if pairs.weight is None else pairs.weight[rows]
+        counts += np.bincount(slot, weight, 2 * m)
+        sums += np.bincount(slot, score if weight is None else weight * score, 2 * m)
+    by_outcome = counts.reshape(1, m, 2)
+    return Bins(by_outcome.sum(axis=-1), sums.reshape(1, m, 2).sum(axis=-1), by_outcome[..., 1].copy())
 
 
-def lanes_of(m: int) -> int:
-    """Return how many copies of `m` bins neighboring rows count into.
+def class_bins(block: Array, codes: Ints, m: int) -> Floats:
+    """Return counts, score sums and outcomes of `m` equal-width bins of every class, shape (3, K, m).
 
-    Sharp forecasts all fall into the last bin, and adding to one memory cell again and again waits for the last
-    addition each time.
+    A row has fewer than `m` scores above 1/m, the end of the first bin: only those are looked at one by one.
     """
-    return _LANES if m <= _FEW_BINS else 1
-
-
-def count_width(score: Array, outcome: Array, weight: Floats | None, m: int, room: Floats | None = None) -> Floats:
-    """Return counts and score sums of one chunk by lane, equal-width bin and outcome 0 or 1, shape (2, lanes·2m)."""
-    lanes, cells = lanes_of(m), 2 * (m + 1)
-    index = np.subtract(score, SLACK, out=None if room is None else room[: len(score)], dtype=np.float64)
-    index *= m
-    np.ceil(index, out=index)
-    index += _TWICE  # one more than the bin, and 0 for the first scores of the first; faster than a conversion
-    slot = index.view(np.int64)
-    slot += outcome
-    slot += _lane(lanes, cells)[: len(slot)]
-    out = np.empty((2, lanes * cells))
-    out[0] = np.bincount(slot, weight, lanes * cells)
-    out[1] = np.bincount(slot, score if weight is None else weight * score, lanes * cells)
-    each = out.reshape(2, lanes, m + 1, 2)
-    each[:, :, 1] += each[:, :, 0]
-    return each[:, :, 1:].reshape(2, -1)
-
-
-@functools.lru_cache(maxsize=4)
-def _lane(lanes: int, cells: int) -> Ints:
-    return np.arange(CHUNK_SCORES) % lanes * cells - np.array(_TWICE).view(np.int64)
-
-
-def folded(total: Floats, m: int) -> Bins:
-    """Return bins from counts and score sums by lane, bin and outcome."""
-    counts, sums = total.reshape(2, -1, m, 2).sum(axis=1)[:, None]
-    return Bins(counts.sum(axis=-1), sums.sum(axis=-1), counts[..., 1].copy())
+    n, k = block.shape
+    flat = block.ravel()
+    above = np.flatnonzero(flat > 1 / m)
+    score = flat[above].astype(np.float64)
+    slot = above % k * m + width_index(score, m)
+    counts = np.bincount(slot, minlength=k * m).astype(np.float64).reshape(k, m)
+    sums = np.bincount(slot, score, k * m).reshape(k, m)
+    counts[:, 0] = n - counts[:, 1:].sum(axis=1)
+    sums[:, 0] = block.sum(axis=0, dtype=np.float64) - sums[:, 1:].sum(axis=1)
+    truth = codes * m + width_index(flat[np.arange(0, n * k, k) + codes], m)
+    return np.stack([counts, sums, np.bincount(truth, minlength=k * m).reshape(k, m)])
 
 
 def even_cells(pairs: Pairs, most: int) -> tuple[Ints, int]:

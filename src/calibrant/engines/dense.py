@@ -18,12 +18,10 @@ import numpy as np
 import polars as pl
 
 from calibrant._typing import Array, Floats, Ints
-from calibrant.core import fast
 from calibrant.core.cells import dense_index, dense_keys
-from calibrant.core.tables import COARSE, DEEPEST, PARTS, PER_OCTAVE, Table
+from calibrant.core.tables import COARSE, PARTS, Table
 from calibrant.engines.batches import _floats, raw_batches
 from calibrant.engines.frame_rows import LABEL, OUTCOME, SCORE, WEIGHT, FrameRows, _p, read_sums
-from calibrant.engines.tape import Tape
 from calibrant.summary.keys import canonical
 from calibrant.summary.summary import Summary
 from calibrant.views import View
@@ -88,13 +86,6 @@ class _Cells:
         """Count the pairs (score, label = group)."""
         if weight is None:
             self._spill(len(score))
-            gain = 0.125 if slot is None else 1.0
-            kernel = fast.kernel("cell_pass", len(score), gain) if score.dtype == np.float64 else None
-            if kernel is not None:
-                places = np.zeros(0, dtype=np.int64) if slot is None else slot
-                scale = (self.grid, PARTS, PER_OCTAVE, DEEPEST)
-                kernel(score, label, float(group), places, *scale, self.counts, self.sums)
-                return
         index, outcome = dense_index(score, self.grid), label == group
         if slot is None:
 
@@ -228,20 +219,16 @@ def fill_batches(
     groups = sum(1 if view.single_group else prepared.n_classes for view in done) or 1
     most = MOST_BYTES // (groups * (COARSE + 2 * PARTS) * (40 if prepared.weighted else 16))
     waiting: list[pl.DataFrame] = []
-    totals: dict[str, Floats] = {}
-    tape = None
     if sums:
         prepared.references  # noqa: B018 -- asked for now: DuckDB gives up a stream when another query begins
-        tape = None if prepared.weighted else Tape(prepared)
 
     if slices is not None:
-        slices.room, totals = most, slices.totals
+        slices.room = most
 
     def add_sums(batch: dict[str, Array], slot: Ints | None) -> None:
-        if tape is None or not tape.add(batch, totals, slot, 1 if slot is None else most):
-            waiting.append(pl.DataFrame(batch if slot is None else {**batch, _SLOT: slot}))
-            if sum(map(len, waiting)) >= _SUMMED:
-                _add_sums(prepared, summary, waiting, slices)
+        waiting.append(pl.DataFrame(batch if slot is None else {**batch, _SLOT: slot}))
+        if sum(map(len, waiting)) >= _SUMMED:
+            _add_sums(prepared, summary, waiting, slices)
 
     def add_cells(batch: dict[str, Array], slot: Ints | None) -> None:
         weight = batch.get(WEIGHT)
@@ -266,9 +253,7 @@ def fill_batches(
             if sums:
                 lanes.put(0, add_sums, batch, slot)
             lanes.put(1, add_cells, batch, slot)
-    if totals and slices is None:
-        read_sums(prepared, summary, totals)
-    if sums and (waiting or not (totals or slices)):
+    if sums and (waiting or not slices):
         _add_sums(prepared, summary, waiting or [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))], slices)
     for (view, group), counted in cells.items():
         summary.add_cells(summary.views.index(view), group, *counted.tables())

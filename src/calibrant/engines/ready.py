@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats
-from calibrant.core import fast
 from calibrant.engines.batches import _floats, raw_batches
 from calibrant.io.layout import Columns
 
@@ -51,11 +50,6 @@ class Plain:
     def _ready(self, scores: Array, label: Floats, top_only: bool) -> tuple[Floats, Bools | None]:
         """Return the columns of rows that count and, where some do not, which ones they are."""
         n, k, tolerance, good = len(label), self.n_classes, self.tolerance, None
-        kernel = fast.kernel("ready_pass", scores.size, 0.25)
-        if kernel is not None:
-            out, which = np.empty((3 + k if k and not top_only else 2, n)), np.empty(n, dtype=np.bool_)
-            kept = kernel(scores, label, k, tolerance, out, which)
-            return (out, None) if kept == n else (np.ascontiguousarray(out[:, :kept]), which)
         p, whole, most = scores.astype(np.float64), label == np.floor(label), max(k, 2) - 1.0
         low, high = p.min(initial=0.0), p.max(initial=1.0)
         with np.errstate(invalid="ignore"):

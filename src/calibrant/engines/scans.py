@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrant.core import fast
 from calibrant.engines.partitions import partition_types, partition_values
 from calibrant.engines.polars import open_files
 from calibrant.engines.tables import table_files
@@ -30,8 +29,6 @@ _log = logging.getLogger("calibrant.scan")
 _UNTYPED = ("csv", "tsv", "jsonl")
 #: Files an error names at most.
 _NAMED = 3
-#: Bytes of a file for each number that is worth a compiled loop.
-_BYTES = 3
 _HINT = "move these files elsewhere, or name the ones that belong together"
 
 
@@ -123,8 +120,6 @@ class Scan:
         """
         import narwhals.stable.v2 as nw
 
-        if not module.__name__.endswith("spark"):  # which works in processes of its own
-            fast.expect(sum(Path(name).stat().st_size for name in self.files if Path(name).is_file()) / _BYTES)
         session = session or open_session(module, master)
         untyped = self.kind in _UNTYPED
         frames = [

@@ -14,7 +14,6 @@ from calibrant._typing import Array, Floats, Ints
 from calibrant.core import conventions
 from calibrant.core.declare import Recipe, check_norm
 from calibrant.core.inputs import Forecast, check_flag, check_n_bins, check_names
-from calibrant.core.parallel import CHUNK_SCORES
 from calibrant.core.resampling import KEPT_CELLS, class_cells, class_outcomes
 from calibrant.core.tables import COARSE, Bins, Pairs, Table, even_cells, sum_by, value_table, width_index
 from calibrant.core.weights import mass_edges
@@ -128,10 +127,6 @@ class Estimator:
             raise TypeError(f"{type(self).__name__} works on tables, not on bins")
         groups = [self.table_power(table, norm) if table.total > 0 else self._nothing(table) for table in state]
         return np.stack(groups, axis=-1)
-
-    def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- few estimators have one
-        """Return the p-th power of the error straight from pairs, where no table is needed; None: fill one."""
-        return None
 
     def _nothing(self, table: Table) -> Floats:
         return np.zeros(table.wt.shape[:-1])
@@ -394,21 +389,6 @@ class CalibrationError(Recipe):
         """Join the groups' p-th powers and take the root; leading axes (replicates) stay."""
         power = np.maximum(self.view.join(self.estimator.power(state, self.norm), self.norm), 0.0)
         return root(power, self.norm) if self.root else power
-
-    def once(self, forecast: Forecast) -> float:
-        """Return the value without a table where the estimator has a way."""
-        if self.view.single_group and len(forecast.codes) > CHUNK_SCORES and self.wanted_bins is None:
-            power = self.estimator.direct(self.view.pairs(forecast), self.norm)
-            if power is not None:
-                value = root(np.maximum(power, 0.0), self.norm) if self.root else power
-                return float(value)
-        return self.value(forecast)
-
-    @property
-    def wanted_bins(self) -> tuple[View, int] | None:
-        """View and number of equal-width bins."""
-        m = self.estimator.width_bins
-        return None if m is None else (self.view.binned_as, m)
 
     @property
     def top_label_only(self) -> bool:

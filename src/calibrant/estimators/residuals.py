@@ -10,13 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core import fast
 from calibrant.core.cells import gaps, hidden_path, mean_gap
 from calibrant.core.curves import smooth_error
 from calibrant.core.kernels import laplace_sum
 from calibrant.core.options import check_positive
-from calibrant.core.parallel import map_chunks, row_chunks
-from calibrant.core.tables import Pairs, Table, even_cells, sorted_keys
+from calibrant.core.parallel import row_chunks
+from calibrant.core.tables import Pairs, Table, even_cells
 from calibrant.estimators.estimator import Estimator, Noise, over_replicates
 from calibrant.estimators.precision import Precision, within
 from calibrant.views import View
@@ -52,40 +51,6 @@ class Cumulative(Estimator):
         path = np.cumsum(table.wt - table.ws, axis=-1)
         return np.asarray(np.maximum(path.max(axis=-1), -path.min(axis=-1)) / table.total)
 
-    def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
-        """Return the largest excursion of the path over the sorted pairs themselves."""
-        extent = _extent(pairs)
-        return None if extent is None else max(extent) / len(pairs.score)
-
-
-def _extent(pairs: Pairs) -> tuple[float, float] | None:
-    """Return how far the path rises and falls over sorted pairs, without a table; None where weights need one."""
-    dtype = pairs.score.dtype
-    if pairs.weight is not None or pairs.expected is not None or dtype.itemsize not in (4, 8):
-        return None
-    keys, kernel = sorted_keys(pairs.score, pairs.outcome), fast.kernel("path_pass", len(pairs.score))
-
-    def visit(rows: slice) -> tuple[float, float, float]:
-        if kernel is not None:
-            return kernel(keys[rows], np.empty(2048, dtype))
-        here, after = keys[rows], keys[rows.start + 1 : rows.stop + 1]
-        step = (here & 1).astype(np.float64)
-        step -= (here >> 1).view(dtype)
-        path = np.cumsum(step, out=step)
-        last = np.ones(len(here), dtype=bool)  # of a tie
-        np.greater(here[: len(after)] ^ after, 1, out=last[: len(after)])
-        seen = path if last.all() else path[last]
-        return float(seen.max(initial=-np.inf)), float(seen.min(initial=np.inf)), float(path[-1])
-
-    high = low = running = 0.0
-    parts = row_chunks(len(keys))
-    if kernel is not None and parts:  # halves that share no tie
-        cut = int(np.searchsorted(keys, keys[len(keys) // 2] & -2))
-        parts = [slice(cut), slice(cut, None)]
-    for top, bottom, moved in map_chunks(visit, parts):
-        high, low, running = max(high, running + top), min(low, running + bottom), running + moved
-    return high, -low
-
 
 @dataclass(frozen=True)
 class PathRange(Cumulative):
@@ -112,11 +77,6 @@ class PathRange(Cumulative):
         path = np.cumsum(table.wt - table.ws, axis=-1)
         high, low = np.maximum(path.max(axis=-1), 0.0), np.minimum(path.min(axis=-1), 0.0)
         return np.asarray((high - low) / table.total)
-
-    def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
-        """Return the range of the path over the sorted pairs themselves."""
-        extent = _extent(pairs)
-        return None if extent is None else sum(extent) / len(pairs.score)
 
 
 @dataclass(frozen=True)
@@ -189,17 +149,6 @@ class Smooth(Estimator):
             return smooth_error(table.score, (wt - table.ws).__getitem__, self.grid, table.total)
 
         return over_replicates(one, table.wt)
-
-    def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
-        """Smooth the residuals of the rows: a grid needs no sorted table."""
-        score, weight = pairs.score.astype(np.float64, copy=False), pairs.weight
-        expected = score if pairs.expected is None else pairs.expected
-
-        def residual(rows: slice) -> Floats:
-            found = np.subtract(pairs.outcome[rows], expected[rows])
-            return found if weight is None else found * weight[rows]
-
-        return smooth_error(score, residual, self.grid, len(score) if weight is None else weight.sum())
 
 
 def cumulative_extent(wt: Floats, ws: Floats) -> tuple[float, float]:

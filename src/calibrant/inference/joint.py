@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Floats, Ints
-from calibrant.core import fast
 from calibrant.core.class_draws import class_draws
 from calibrant.core.clusters import TableSigns, few_clusters
 from calibrant.core.counts import ClassCounts
@@ -109,17 +108,7 @@ def joint_of(table: Table, drawn: Floats, last: float | None = None, *, own: boo
 
 def shared_joint(table: Table, order: SharedOrder, rng: np.random.Generator, room: Floats) -> JointTest:
     """Test the rows of one of many tables, whose draws share their order."""
-    kernel = fast.kernel("walk_pass", order.places.size)
-    if kernel is None:
-        return joint_of(table, order.residuals(table, rng, room), own=True)
-    variance, tilt, cubic = _weights(table)
-    group, spread = _groups(table, GROUPS)
-    share = np.where(spread > 1e-12, 1.0 / np.maximum(spread, 1e-12), 0.0)
-    close = np.where(np.diff(group, append=-1) == 0, -1.0, share[group])  # a group ends where another begins
-    far, ends, slope, shape, groups = order.walk(kernel, table, rng, np.stack([tilt, cubic, close]))
-    scale = np.sqrt([max(float(x), 1e-300) for x in (variance.sum(), variance @ tilt**2, variance @ cubic**2)])
-    found = {"ks": far / scale[0], "slope": np.abs(slope / scale[1]), "shape": np.abs(shape / scale[2])}
-    return _judged(table, {**found, "groups": groups}, ends)
+    return joint_of(table, order.residuals(table, rng, room), own=True)
 
 
 def _judged(table: Table, found: dict[str, Floats], ends: Floats, last: float | None = None) -> JointTest:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import RNG, Array, Ints
-from calibrant.core import fast
 from calibrant.core.cells import evened
 from calibrant.core.clusters import TableSigns, cluster_numbers, few_clusters, signs
 from calibrant.core.inputs import to_array
@@ -274,8 +273,6 @@ def _tests(parts: Sequence[Any], n_resamples: int, rng: RNG, groups: Any) -> Ite
 
     jobs = list(zip(range(len(parts)), parts, generator.spawn(len(parts)), strict=True))
     blocks = [jobs[start : start + SHARING] for start in range(0, len(jobs), SHARING)]
-    if many:
-        fast.kernel("walk_pass", len(parts) * SLICE_STEPS * n_resamples)  # told of all the work before the first block
     for block in map_chunks(run_block, blocks):
         yield from block
 

@@ -329,10 +329,7 @@ def calibration_error(
     check_flag(root, "root", "calibration_error")
     recipe = CalibrationError(as_view(view), Binned() if estimator is None else estimator, norm, root)
     named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
-    wanted = recipe.wanted_bins
-    return recipe.once(
-        check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, wanted=wanted, **named)
-    )
+    return recipe.value(check_forecast(y_true, y_proba, caller="calibration_error", normalize=normalize, **named))
 
 
 __all__ = [

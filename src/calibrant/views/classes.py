@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.core import fast
-from calibrant.core.cells import class_visit, shares
 from calibrant.core.inputs import Forecast, check_names
-from calibrant.core.parallel import map_chunks
-from calibrant.core.tables import Bins, Pairs, Table, mass_bins, merge
+from calibrant.core.parallel import map_chunks, row_chunks
+from calibrant.core.tables import Bins, Pairs, Table, class_bins, mass_bins, merge
 from calibrant.errors import input_error
 from calibrant.views.view import PairSource, T, View
 
@@ -46,10 +44,6 @@ class ClassK(View):
                 "count classes from 0",
             )
         return Pairs(forecast.column(self.k), forecast.codes == self.k, forecast.weights)
-
-    def walk(self, forecast: Forecast) -> str | None:
-        """Return the walk over a column."""
-        return "column" if self.k == 1 and forecast.matrix is not None and forecast.matrix.ndim == 1 else None
 
     def label(self, names: Sequence[Any]) -> str:
         """Return words for an axis."""
@@ -139,33 +133,19 @@ class Classwise(View):
 
         return Bins.stack(list(map_chunks(visit, range(0, forecast.n_classes, _COLUMN_BLOCK))))
 
-    @property
-    def binned_as(self) -> View:
-        """The view whose equal-width bins this one reads: joined in any way."""
-        return Classwise(threshold=self.threshold)
-
-    def walk(self, forecast: Forecast) -> str | None:
-        """Return the walk over a matrix without threshold."""
-        return (
-            "classes" if self.threshold is None and forecast.matrix is not None and forecast.matrix.ndim == 2 else None
-        )
-
-    def _width_bins(self, forecast: Forecast, m: int) -> Bins:
-        """Collect all classes in one walk over the matrix, class by class where weights or a threshold count."""
+    def width_bins(self, forecast: Forecast, m: int) -> Bins:
+        """Collect all classes in one pass over the matrix, class by class where weights or a threshold count."""
         if self.threshold is not None or forecast.weights is not None:
-            return super()._width_bins(forecast, m)
-        k = forecast.n_classes
-        visit = class_visit(k, math.inf, m, fast.kernel("class_pass", forecast.n * k))
+            return super().width_bins(forecast, m)
 
-        def at_once(rows: slice) -> Floats:
-            block, codes = np.ascontiguousarray(forecast.block(rows)), np.ascontiguousarray(forecast.codes[rows])
-            return visit(block.astype(np.float32) if block.dtype.itemsize == 2 else block, codes)[2]
+        def part(rows: slice) -> Floats:
+            return class_bins(forecast.block(rows), forecast.codes[rows], m)
 
         def bins() -> Bins:
-            parts = map_chunks(at_once, shares(forecast.n, 4 * k))
-            return Bins(*sum(parts, np.zeros((3, k * m))).reshape(3, k, m))
+            parts = map_chunks(part, row_chunks(forecast.n, 4 * forecast.n_classes))
+            return Bins(*sum(parts, np.zeros((3, forecast.n_classes, m))))
 
-        found: Bins = forecast.keep(("bins", self.binned_as, m), bins)
+        found: Bins = forecast.keep(("bins", m), bins)
         return found
 
     def join(self, powers: Floats, norm: float = 1.0) -> Floats:
@@ -223,15 +203,6 @@ class Pooled(View):
         weight = None if forecast.weights is None else np.repeat(forecast.weights, forecast.n_classes)
         pairs = Pairs(score, outcome.ravel(), weight)
         return pairs if self.threshold is None else pairs.take(score > self.threshold)
-
-    @property
-    def binned_as(self) -> View:
-        """The view whose equal-width bins this one reads: each class."""
-        return Classwise(threshold=self.threshold)
-
-    def walk(self, forecast: Forecast) -> str | None:
-        """Return the walk of each class."""
-        return self.binned_as.walk(forecast)
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Add up the classes' bins: no n·K copy."""

@@ -152,20 +152,7 @@ class View:
 
     def width_bins(self, forecast: Forecast, m: int) -> Bins:
         """Collect every group into `m` equal-width bins."""
-        filled = forecast.filled(self.binned_as, m)
-        return self._width_bins(forecast, m) if filled is None else filled
-
-    def _width_bins(self, forecast: Forecast, m: int) -> Bins:
         return Bins.stack([width_bins(pairs, m) for pairs in self.groups(forecast)])
-
-    @property
-    def binned_as(self) -> View:
-        """The view whose equal-width bins this one reads."""
-        return self
-
-    def walk(self, forecast: Forecast) -> str | None:  # noqa: ARG002 -- some views have one
-        """Return which walk checks rows and fills equal-width bins at once (`calibrant.core.one_pass`), if any."""
-        return None
 
     def mass_bins(self, forecast: Forecast, m: int) -> Bins:
         """Collect every group into at most `m` equal-mass bins."""
@@ -245,10 +232,6 @@ class TopLabel(View):
     def pairs(self, forecast: Forecast) -> Pairs:
         """Return (confidence, correct)."""
         return Pairs(forecast.top_score, forecast.hit, forecast.weights)
-
-    def walk(self, forecast: Forecast) -> str | None:
-        """Return the walk over a matrix."""
-        return "top" if forecast.matrix is not None and forecast.matrix.ndim == 2 else None
 
     def label(self, names: Sequence[Any]) -> str:  # noqa: ARG002 -- of any class
         """Return words for an axis."""
