@@ -12,11 +12,12 @@ import numpy as np
 from calibrant._typing import Floats, Ints
 from calibrant.core.cells import gaps, hidden_path, mean_gap
 from calibrant.core.curves import smooth_error
+from calibrant.core.inputs import Forecast
 from calibrant.core.kernels import laplace_sum
 from calibrant.core.options import check_positive
 from calibrant.core.parallel import row_chunks
 from calibrant.core.tables import Pairs, Table, even_cells
-from calibrant.estimators.estimator import Estimator, Noise, over_replicates
+from calibrant.estimators.estimator import Estimator, Noise, State, over_replicates
 from calibrant.estimators.precision import Precision, within
 from calibrant.views import View
 
@@ -121,6 +122,13 @@ class Smooth(Estimator):
 
     grid: int = 2**13
     has_norm: ClassVar[bool] = False
+
+    def fill(self, forecast: Forecast, view: View) -> State:
+        """Return one table per group whose rows are the pairs: a grid needs neither order nor pooled ties."""
+        return tuple(
+            Table.of(0, pairs.score.astype(np.float64), np.ones(len(pairs.score)), pairs, np.asarray)
+            for pairs in view.groups(forecast)
+        )
 
     def precision(self, view: View, tables: Sequence[Table]) -> Precision:
         """Bound the change of the fixed point when rows move within their cells."""
