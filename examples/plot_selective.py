@@ -29,5 +29,5 @@ rejected = plot_rejection(y, p)
 # %%
 # Every metric has its own best temperature; the proper score decides.
 logits = model.decision_function(images[test])
-warm = plot_against_temperature(y, logits, measures=("ece", "ks", "nll"))
+warm = plot_against_temperature(y, logits, metrics=("ece", "ks", "nll"))
 print(f"NLL is least at T = {warm.x[warm.values['nll'].argmin()]:.2f}")

@@ -68,7 +68,7 @@ def test_pairs_are_summarized_whole(tmp_path):
     summary = Summary(pairs=True).update(frame["correct"], frame["confidence"])
     assert done["summarize pairs, Polars"].whole.same_rows(summary)
     ece = done["evaluate -m ece --resamples 0 of pairs, Polars"]["ece"].value
-    assert ece == pytest.approx(summary.measure("ece"), abs=1e-12)
+    assert ece == pytest.approx(summary.metric("ece"), abs=1e-12)
 
 
 @pytest.mark.spark

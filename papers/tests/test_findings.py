@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.inference import evaluate
+from calibrant import evaluate
 from calibrant_papers.studies import writing
 from calibrant_papers.validation import generators as data
 from calibrant_papers.validation.adversarial import adversarial

@@ -164,7 +164,7 @@ def test_more_bins_only_add_error(forecasts):
     assert value[50, "ECE"]["if_calibrated"] > value[5, "ECE"]["if_calibrated"]
 
 
-def test_resolution_agrees_with_the_smallest_n(forecasts):
+def test_resolution_agrees_with_the_required_sample_size(forecasts):
     from calibrant.inference import required_sample_size
 
     y, z = forecasts

@@ -9,7 +9,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 
 __version__ = "0.2.0.dev0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the user sets up a handler
@@ -28,17 +28,14 @@ _HOMES = {
     "fit": "workflows.fit",
     "interval": "inference",
     "list_calibrators": "calibrators",
-    "list_measures": "metrics.catalog",
     "list_metrics": "metrics.catalog",
     "load": "calibrators.reader",
-    "measure": "metrics.catalog",
     "metric": "metrics.catalog",
     "predict_from_json": "calibrators.portable",
     "monitor": "workflows.monitor",
     "report": "workflows.report",
     "test_calibration": "inference",
 }
-_RENAMED = {"apply_json": "predict_from_json"}
 _SUBPACKAGES = (
     "calibrators", "core", "datasets", "engines", "errors", "estimators", "inference", "io", "metrics", "monitoring",
     "plots", "regression", "reporting", "scores", "selective", "summary", "testing", "torch", "views",
@@ -50,7 +47,7 @@ __all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604 -- the one li
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"{__name__}.{name}")
-    return lazy_attribute(__name__, name, _HOMES, _RENAMED)
+    return lazy_attribute(__name__, name, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -31,10 +31,10 @@ ENGINES = where_installed(["polars", "duckdb"])
 
 
 def measures(folder: Path, file: str, names: tuple[str, ...] | list[str], *more: str) -> dict[str, dict[str, Any]]:
-    line = ("evaluate", file, "--measure", ",".join(names), "--resamples", str(RESAMPLES), "--json", *more)
+    line = ("evaluate", file, "--metric", ",".join(names), "--resamples", str(RESAMPLES), "--json", *more)
     done = run(line, folder)
     assert done.code == 0, done.err
-    found: dict[str, dict[str, Any]] = json.loads(done.out)["measures"]
+    found: dict[str, dict[str, Any]] = json.loads(done.out)["metrics"]
     return found
 
 
@@ -49,9 +49,7 @@ def answered(folder: Path, source: str, names: list[str]) -> list[str]:
     if source != "pairs":
         return names
     return [
-        name
-        for name in names
-        if run(("evaluate", "pairs.csv", "--measure", name, "--resamples", "0"), folder).code == 0
+        name for name in names if run(("evaluate", "pairs.csv", "--metric", name, "--resamples", "0"), folder).code == 0
     ]
 
 
@@ -125,7 +123,7 @@ def test_one_slice_one_corrected_pvalue(folder: Path, rows: str, many: str) -> N
     for who, done in whole.items():
         assert done.code == 0, done.err
         seen[who] = {part["by"]["site"]: part["corrected_pvalue"] for part in json.loads(done.out)["slices"]}
-    page = json.loads(run(("report", rows, "--no-league", *few), folder).out)
+    page = json.loads(run(("report", rows, "--no-compare", *few), folder).out)
     seen["report"] = {part["name"]: part["corrected"] for part in page["slices"]}
     gate = json.loads(run(("check", rows, "--min-pvalue", "0.006", *few), folder).out)
     seen["check"] = {line["by"]["site"]: line["value"] for line in gate["checks"] if line["by"]}
@@ -148,7 +146,7 @@ def test_arrays_and_file_agree(folder: Path) -> None:
     table = pl.read_csv(folder / "k2.csv")
     direct = calibrant.evaluate(table["label"].to_numpy(), table["score"].to_numpy(), n_resamples=RESAMPLES, rng=0)
     done = run(("evaluate", "k2.csv", "--resamples", str(RESAMPLES), "--json"), folder)
-    ours, theirs = direct.to_dict()["measures"], json.loads(done.out)["measures"]
+    ours, theirs = direct.to_dict()["metrics"], json.loads(done.out)["metrics"]
     for name in theirs:
         for key in ("value", "null_mean", "pvalue", "low", "high"):
             assert same(ours[name][key], theirs[name][key]), (name, key)

@@ -73,9 +73,9 @@ def test_new_mean_score_on_rows_and_engines(folder: Path, power3: str) -> None:
         ("k5.csv", ("--engine", "polars")),
         ("logs/*.parquet", ("--engine", "duckdb")),
     ):
-        done = run(("evaluate", file, *engine, "--measure", power3, *FEW, "--json"), folder)
+        done = run(("evaluate", file, *engine, "--metric", power3, *FEW, "--json"), folder)
         assert done.code == 0, done.err
-        seen[file, engine] = json.loads(done.out)["measures"][power3]
+        seen[file, engine] = json.loads(done.out)["metrics"][power3]
     first = seen["k5.csv", ()]
     assert first["value"] == pytest.approx(by_hand(folder), abs=1e-12)
     assert first["low"] < first["value"] < first["high"]
@@ -86,8 +86,8 @@ def test_new_mean_score_on_rows_and_engines(folder: Path, power3: str) -> None:
 
 @pytest.mark.spark
 def test_new_mean_score_on_spark(folder: Path, power3: str) -> None:
-    done = run(("evaluate", "k5.csv", "--engine", "spark", "--measure", power3, *FEW, "--json"), folder)
-    assert json.loads(done.out)["measures"][power3]["value"] == pytest.approx(by_hand(folder), abs=1e-9)
+    done = run(("evaluate", "k5.csv", "--engine", "spark", "--metric", power3, *FEW, "--json"), folder)
+    assert json.loads(done.out)["metrics"][power3]["value"] == pytest.approx(by_hand(folder), abs=1e-9)
 
 
 def test_new_mean_score_in_torch(folder: Path, power3: str) -> None:
@@ -113,7 +113,7 @@ def test_new_mean_score_decides_a_fit(folder: Path, tmp_path: Path, power3: str)
 def test_new_mean_score_in_report_gate_compare_and_docs(folder: Path, power3: str) -> None:
     gate = run(("check", "k5.csv", "--max", f"{power3}=0.99", *FEW, "--json"), folder)
     assert gate.code == 0, gate.err
-    both = run(("compare", "k5.csv", "k5_after.csv", "--measure", power3, "--json"), folder)
+    both = run(("compare", "k5.csv", "k5_after.csv", "--metric", power3, "--json"), folder)
     assert both.code == 0, both.err
     assert power3 in both.out
     assert "Power score of order 3" in run(("explain", power3), folder).out

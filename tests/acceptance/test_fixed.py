@@ -24,9 +24,9 @@ def document(argv: tuple[str, ...], folder: Path, *codes: int) -> dict:
 
 
 def test_report_json_keeps_ks(folder: Path) -> None:
-    found = document(("report", "k5.csv", "--no-league", *FEW), folder)
-    assert found["evaluation"]["measures"]["ks"]["value"] > 0
-    assert "ks" in {row["name"] for row in found["measures"]}
+    found = document(("report", "k5.csv", "--no-compare", *FEW), folder)
+    assert found["evaluation"]["metrics"]["ks"]["value"] > 0
+    assert "ks" in {row["name"] for row in found["metrics"]}
 
 
 @pytest.mark.parametrize("engine", where_installed([(), ("--engine", "polars"), ("--engine", "duckdb")]))
@@ -41,8 +41,8 @@ def test_apply_leaves_no_probabilities_under_logits(folder: Path, tmp_path: Path
     assert probs.shape[1] == 5
     np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-9)
     assert table["label"].to_list() == pl.read_csv(folder / "k5_logits.csv")["label"].to_list()
-    again = document(("evaluate", str(tmp_path / "out.csv"), "--measure", "nll", *FEW), folder)
-    assert again["measures"]["nll"]["value"] > 0
+    again = document(("evaluate", str(tmp_path / "out.csv"), "--metric", "nll", *FEW), folder)
+    assert again["metrics"]["nll"]["value"] > 0
 
 
 def test_apply_of_arrays_renames_logits(folder: Path, tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_apply_of_arrays_renames_logits(folder: Path, tmp_path: Path) -> None:
 
 
 def test_report_and_check_take_patterns(folder: Path, tmp_path: Path) -> None:
-    page = document(("report", "csvlogs/*.csv", "--by", "site", "--no-league", *FEW), folder)
+    page = document(("report", "csvlogs/*.csv", "--by", "site", "--no-compare", *FEW), folder)
     whole = document(("evaluate", "csvlogs/*.csv", *FEW), folder)
-    for name, entry in whole["measures"].items():
-        assert page["evaluation"]["measures"][name]["value"] == pytest.approx(entry["value"], abs=1e-9)
+    for name, entry in whole["metrics"].items():
+        assert page["evaluation"]["metrics"][name]["value"] == pytest.approx(entry["value"], abs=1e-9)
     assert {part["name"] for part in page["slices"]} == {"north", "south", "west"}
     target = tmp_path / "report.html"
-    assert run(("report", "csvlogs/*.csv", "--no-league", *FEW, "-o", str(target)), folder).code == 0
+    assert run(("report", "csvlogs/*.csv", "--no-compare", *FEW, "-o", str(target)), folder).code == 0
     assert "<html" in target.read_text(encoding="utf-8")
     assert document(("check", "csvlogs/*.csv", "--max", "ece=0.5", *FEW), folder)["passed"] is True
     assert document(("check", "csvlogs/*.csv", "--max", "ece=0.01", *FEW), folder, 3)["passed"] is False
@@ -77,7 +77,7 @@ def test_explain_knows_regression(folder: Path, name: str) -> None:
 
 
 def test_check_judges_regression(folder: Path) -> None:
-    value = document(("evaluate", "reg.csv", "--measure", "ence", *FEW), folder)["measures"]["ence"]["value"]
+    value = document(("evaluate", "reg.csv", "--metric", "ence", *FEW), folder)["metrics"]["ence"]["value"]
     beyond = document(("check", "reg.csv", "--max", "ence=0.1", *FEW), folder, 3)
     assert beyond["checks"][0]["value"] == pytest.approx(value, abs=1e-9)
     assert document(("check", "reg.csv", "--max", f"ence={value + 0.5}", *FEW), folder, 0)["passed"] is True
@@ -105,18 +105,18 @@ def test_compare_of_two_regression_files(folder: Path) -> None:
     assert json.dumps(backwards) != json.dumps(found)
 
 
-@pytest.mark.parametrize("flag", ["--measure", "--metric"])
+@pytest.mark.parametrize("flag", ["--metric", "-m"])
 def test_evaluate_obeys_for_regression(folder: Path, flag: str) -> None:
     found = document(("evaluate", "reg.csv", flag, "crps", "--by", "site", *FEW), folder)
-    assert "crps" in found["measures"]
-    assert not {"mse", "ence", "pit-ks"} & set(found["measures"])
+    assert "crps" in found["metrics"]
+    assert not {"mse", "ence", "pit-ks"} & set(found["metrics"])
     assert {part["by"]["site"] for part in found["slices"]} == {"north", "south", "west"}
     table = pl.read_csv(folder / "reg.csv")
     for part in found["slices"]:
         rows = table.filter(pl.col("site") == part["by"]["site"])
         assert part["n"] == len(rows)
         direct = calibrant.metrics.crps(rows["y"].to_numpy(), rows["mean"].to_numpy(), rows["variance"].to_numpy())
-        assert part["measures"]["crps"]["value"] == pytest.approx(direct, abs=1e-9)
+        assert part["metrics"]["crps"]["value"] == pytest.approx(direct, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_input_error_has_fields() -> None:
 @pytest.mark.parametrize(
     ("argv", "flag"),
     [
-        (("evaluate", "k5.csv", "--measure", "nonsense"), "--m"),
+        (("evaluate", "k5.csv", "--metric", "nonsense"), "--m"),
         (("evaluate", "k5.csv", "--view", "nonsense"), "--view"),
         (("evaluate", "k5.csv", "--by", "nonsense"), "--by"),
         (("evaluate", "k5.csv", "--groups", "nonsense"), "--groups"),
@@ -122,7 +122,7 @@ def test_listings_have_one_shape() -> None:
         assert listing[next(iter(listing))] is not None
         assert {"name", "title"} <= set(listing.to_frame().columns)
     with pytest.warns(calibrant.errors.CalibrantDeprecationWarning) if _warns() else _nothing():
-        assert list(calibrant.list_measures()) == list(metrics)
+        assert list(calibrant.list_metrics()) == list(metrics)
 
 
 def _warns() -> bool:
@@ -130,7 +130,7 @@ def _warns() -> bool:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        calibrant.list_measures()
+        calibrant.list_metrics()
     return bool(caught)
 
 

@@ -194,7 +194,6 @@ ROWS: dict[tuple[str, str], Row] = {
     ("report", "--output"): Row(["-o", "{out}/other.html"], a=["-o", "{out}/report.html"], drop=("--json",)),
     ("report", "--calibrator"): Row(["--calibrator", "{calibrator}"]),
     ("report", "--title"): Row(["--title", "A title of my own"]),
-    ("report", "--no-league"): Row(["--no-league"], drop=("--no-compare",)),
     ("report", "--no-compare"): Row(["--no-compare"], drop=("--no-compare",)),
     ("monitor", "--name"): Row(["--name", "other"], drop=("--name",), a=["--name", "day4"]),
     ("monitor", "--window"): Row(["--window", "1"]),
@@ -248,7 +247,7 @@ def options() -> Iterator[tuple[str, click.Option]]:
 
 
 def row_of(command: str, option: click.Option) -> Row | None:
-    words = [*option.opts, *(("--metric",) if "--measure" in option.opts else ())]
+    words = [*option.opts, *(("--metric",) if "--metric" in option.opts else ())]
     for where in (command, "*"):
         for word in words:
             if (where, word) in ROWS:

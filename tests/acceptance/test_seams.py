@@ -29,7 +29,7 @@ def document(argv: tuple[str, ...], folder: Path) -> dict[str, Any]:
 
 
 def measures(folder: Path, *argv: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = document(("evaluate", *argv, *FEW), folder)["measures"]
+    found: dict[str, dict[str, Any]] = document(("evaluate", *argv, *FEW), folder)["metrics"]
     return found
 
 
@@ -162,15 +162,15 @@ def test_pairs_are_the_top_label(seams: Path) -> None:
 
 def test_report_shows_what_evaluate_shows(seams: Path) -> None:
     for file in ("k5.csv", "k2.csv", "pairs.csv", "reg.csv"):
-        page = document(("report", file, "--no-league", *FEW), seams)
-        assert not apart(measures(seams, file), page["evaluation"]["measures"]), file
+        page = document(("report", file, "--no-compare", *FEW), seams)
+        assert not apart(measures(seams, file), page["evaluation"]["metrics"]), file
 
 
 @pytest.mark.parametrize("file", ["k5.csv", "k2.csv", "pairs.csv", "reg.csv"])
 def test_gate_judges_what_evaluate_shows(seams: Path, file: str) -> None:
     names = ("ence", "crps") if file == "reg.csv" else ("ece", "ks", "mmce")
     view = "@class-1" if file == "k2.csv" else ""  # two classes are judged by the probability of the positive one
-    shown = measures(seams, file, "--measure", ",".join(name + view for name in names))
+    shown = measures(seams, file, "--metric", ",".join(name + view for name in names))
     limits = [word for name in names for word in ("--max", f"{name}=0.9", "--min-pvalue", f"{name}=0.02")]
     gate = document(("check", file, *limits, *FEW), seams)
     for line in gate["checks"]:
@@ -179,9 +179,9 @@ def test_gate_judges_what_evaluate_shows(seams: Path, file: str) -> None:
 
 
 def test_compare_shows_what_evaluate_shows(seams: Path) -> None:
-    both = document(("compare", "k5.csv", "k5_after.csv", "--measure", "brier,nll,ece,ks"), seams)
+    both = document(("compare", "k5.csv", "k5_after.csv", "--metric", "brier,nll,ece,ks"), seams)
     before, after = measures(seams, "k5.csv"), measures(seams, "k5_after.csv")
-    for name, entry in both["measures"].items():
+    for name, entry in both["metrics"].items():
         assert entry["before"] == pytest.approx(before[name]["value"], abs=1e-9), name
         assert entry["after"] == pytest.approx(after[name]["value"], abs=1e-9), name
 
@@ -195,7 +195,7 @@ def test_slice_is_the_part_alone(seams: Path, engine: tuple[str, ...]) -> None:
         assert part["n"] == alone["n"]
         keys = ("value",) if engine else KEYS
         tol = 1e-9 if not engine else 2e-3  # slices keep coarser cells
-        assert not apart(part["measures"], alone["measures"], keys, tol)
+        assert not apart(part["metrics"], alone["metrics"], keys, tol)
         assert part["judgment"]["pvalue"] <= part["corrected_pvalue"]  # one test: the verdict's, then corrected
         assert abs(part["judgment"]["pvalue"] - alone["judgment"]["pvalue"]) < 0.1  # coarser cells, other draws
         assert str(part["verdict"]).split(":")[0] == str(alone["verdict"]).split(":")[0]
@@ -204,7 +204,7 @@ def test_slice_is_the_part_alone(seams: Path, engine: tuple[str, ...]) -> None:
 def test_slice_of_regression_is_the_part_alone(seams: Path) -> None:
     whole = document(("evaluate", "reg.csv", "--by", "site", *FEW), seams)
     for part in whole["slices"]:
-        assert not apart(part["measures"], measures(seams, f"reg_{part['by']['site']}.csv"))
+        assert not apart(part["metrics"], measures(seams, f"reg_{part['by']['site']}.csv"))
 
 
 def test_summary_travels(seams: Path) -> None:
@@ -213,7 +213,7 @@ def test_summary_travels(seams: Path) -> None:
     parts = [calibrant.engines.summarize(table[i : i + 100].lazy()).whole for i in range(0, N, 100)]
     merged = parts[2] + parts[0] + parts[3] + parts[1]
     again = calibrant.Summary.from_bytes(whole.to_bytes())
-    shown = {who: calibrant.evaluate(one, n_resamples=60, rng=0).to_dict()["measures"]
+    shown = {who: calibrant.evaluate(one, n_resamples=60, rng=0).to_dict()["metrics"]
              for who, one in {"whole": whole, "merged": merged, "again": again}.items()}  # fmt: skip
     file = measures(seams, "k5.csv", "--engine", "polars")
     assert not apart(file, shown["whole"])
@@ -236,8 +236,8 @@ def test_repair_then_evaluate(seams: Path, tmp_path: Path) -> None:
     shown = {suffix: measures(seams, file) for suffix, file in files.items()}
     for suffix, found in shown.items():
         assert not apart(shown["csv"], found, ("value",)), suffix
-    both = document(("compare", "k5.csv", "--calibrator", cal, "--measure", "brier,nll,ece"), seams)
-    for name, entry in both["measures"].items():
+    both = document(("compare", "k5.csv", "--calibrator", cal, "--metric", "brier,nll,ece"), seams)
+    for name, entry in both["metrics"].items():
         assert entry["after"] == pytest.approx(shown["csv"][name]["value"], abs=1e-9), name
     table = pl.read_csv(seams / "k5.csv")
     p = table.select(f"p_{name}" for name in NAMES).to_numpy()
@@ -262,7 +262,7 @@ def test_functions_and_evaluate_agree(seams: Path) -> None:
     p = table.select(f"p_{name}" for name in NAMES).to_numpy()
     y = np.array([NAMES.index(name) for name in table["label"]])
     names = ",".join(name for name in calibrant.list_metrics() if name not in ("kde", "ce-kde", "skce", "smece"))
-    shown = document(("evaluate", "k5.csv", "--measure", names, "--resamples", "0"), seams)["measures"]
+    shown = document(("evaluate", "k5.csv", "--metric", names, "--resamples", "0"), seams)["metrics"]
     for name in names.split(","):
         alone = getattr(calibrant.metrics, name.replace("-", "_"))(y, p)
         assert shown[name]["value"] == pytest.approx(alone, abs=1e-12), name

@@ -78,7 +78,7 @@ def test_everybody_shows_the_same(folder: Path, file: str) -> None:
     assert str(verdict) in text
     written = json.loads(run(("evaluate", file, *FEW, "--json"), folder).out)
     assert written["verdict"] == str(verdict)
-    page = json.loads(run(("report", file, "--no-league", *FEW, "--json"), folder).out)
+    page = json.loads(run(("report", file, "--no-compare", *FEW, "--json"), folder).out)
     assert page["verdict"] == str(verdict)
     assert page["evaluation"]["verdict"] == str(verdict)
     limit = "ence=99" if file == "reg.csv" else "ece=0.9"

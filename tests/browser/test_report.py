@@ -97,7 +97,7 @@ def test_slider_rebins_exactly(plain: Path, data: dict[str, Any], open_page: Any
     explore(page)
     for m in BIN_COUNTS:
         set_bins(page, m)
-        value = calibrant.measure("ece", data["y"], data["before"], n_bins=m)
+        value = calibrant.metric("ece", data["y"], data["before"], n_bins=m)
         assert shown(page) == pytest.approx(value, abs=1e-12)
         assert page.locator("#ece").inner_text() == f"{100 * value:.3f}"
         assert page.locator("#bincount").inner_text() == str(m)
@@ -123,12 +123,12 @@ def test_view_and_class_pickers(plain: Path, data: dict[str, Any], open_page: An
     explore(page)
     assert page.locator("#class").is_disabled()
     page.select_option("#view", label="probability of the 2 largest together")
-    within = calibrant.measure("ece", data["y"], data["before"], view="within-2")
+    within = calibrant.metric("ece", data["y"], data["before"], view="within-2")
     assert shown(page) == pytest.approx(within, abs=1e-12)
     page.select_option("#view", "class")
     for k, name in enumerate(CLASSES):
         page.select_option("#class", label=name)
-        value = calibrant.measure("ece", data["y"], data["before"], view=ClassK(k))
+        value = calibrant.metric("ece", data["y"], data["before"], view=ClassK(k))
         assert shown(page) == pytest.approx(value, abs=1e-12)
         assert page.locator("#reliability text.axis").first.text_content() == f"probability of class {name}, %"
     assert seen.errors == []
@@ -137,8 +137,8 @@ def test_view_and_class_pickers(plain: Path, data: dict[str, Any], open_page: An
 def test_before_after_toggle(repaired: Path, data: dict[str, Any], open_page: Any) -> None:
     page, _ = open_page(repaired)
     explore(page)
-    before = calibrant.measure("ece", data["y"], data["before"])
-    after = calibrant.measure("ece", data["y"], data["after"])
+    before = calibrant.metric("ece", data["y"], data["before"])
+    after = calibrant.metric("ece", data["y"], data["after"])
     assert shown(page) == pytest.approx(after, abs=1e-9)
     assert f"{100 * before:.3f}%" in page.locator("#ecebefore").inner_text()
     assert page.locator("#reliability g.before circle").count() > 5

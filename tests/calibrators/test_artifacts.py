@@ -128,7 +128,7 @@ def test_program_interpolates_as_numpy():
     )
 
 
-def test_apply_json_needs_numpy_only(saved):
+def test_predict_from_json_needs_numpy_only(saved):
     _, path = saved
     code = (
         "import sys, calibrant; calibrant.predict_from_json; "  # twice: the name must stay the function

@@ -47,7 +47,7 @@ def test_story(quick, tmp_path):
             cli,
             ["compare", str(tmp_path / f"{name}.npz"), "--calibrator", str(tmp_path / f"{name}-cal.json"), "--json"],
         )
-        assert json.loads(after.stdout)["measures"]["nll"]["change"] > 0
+        assert json.loads(after.stdout)["metrics"]["nll"]["change"] > 0
 
 
 def test_digits_give_one_over_and_one_under_confident_model():

@@ -52,8 +52,8 @@ def test_json_keys(preds):
     document = json.loads(done.stdout)
     assert document["schema"] == 1
     assert (document["n"], document["n_classes"]) == (1500, 3)
-    assert {"value", "null_mean", "pvalue", "low", "high"} <= set(document["measures"]["ece"])
-    assert document["measures"]["accuracy"]["pvalue"] is None
+    assert {"value", "null_mean", "pvalue", "low", "high"} <= set(document["metrics"]["ece"])
+    assert document["metrics"]["accuracy"]["pvalue"] is None
 
 
 def test_repeats_itself_exactly(preds):
@@ -61,9 +61,9 @@ def test_repeats_itself_exactly(preds):
 
 
 def test_measure_view_bins_and_slices(preds):
-    done = run("evaluate", preds, "--measure", "ks", "--view", "rank-2", "--by", "day", "--json", "--resamples", 50)
+    done = run("evaluate", preds, "--metric", "ks", "--view", "rank-2", "--by", "day", "--json", "--resamples", 50)
     document = json.loads(done.stdout)
-    assert list(document["measures"]) == ["ks@rank-2"]
+    assert list(document["metrics"]) == ["ks@rank-2"]
     assert [part["by"]["day"] for part in document["slices"]] == [1, 2, 3]
     assert sum(part["n"] for part in document["slices"]) == 1500
     text = run("evaluate", preds, "--by", "day", "--resamples", 50).stdout
@@ -86,7 +86,7 @@ def test_stdin_csv():
 def test_infinite_values_are_strings(tmp_path):
     (tmp_path / "a.csv").write_text("score,label\n1.0,0\n0.5,1\n", encoding="utf-8")
     document = json.loads(run("evaluate", tmp_path / "a.csv", "--json", "--resamples", 20).stdout)
-    assert document["measures"]["nll"]["value"] == "inf"
+    assert document["metrics"]["nll"]["value"] == "inf"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_tiny_input_claims_nothing(tmp_path):
 
 def test_the_promise():
     done = run("evaluate", data_path("cifar10_resnet110"), "--json")
-    measures = json.loads(done.stdout)["measures"]
+    measures = json.loads(done.stdout)["metrics"]
     assert measures["ece"]["value"] == pytest.approx(0.047504, abs=5e-7)
     assert measures["ece"]["low"] < 0.0475 < measures["ece"]["high"]
     assert measures["ece"]["null_mean"] < 0.006

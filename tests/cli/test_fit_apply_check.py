@@ -77,8 +77,8 @@ def test_three_commands_from_a_csv_to_a_statement_of_the_gain(files, tmp_path):
     expected = calibrator.predict_proba(old.select("^p_.*$").to_numpy())
     np.testing.assert_allclose(new.select("^p_.*$").to_numpy(), expected, atol=1e-12)
     answer = json.loads(run("compare", files / "p_.csv", tmp_path / "new.csv", "--json"))
-    assert answer["measures"]["brier"]["change"] > 0
-    assert answer["measures"]["brier"]["low"] > 0
+    assert answer["metrics"]["brier"]["change"] > 0
+    assert answer["metrics"]["brier"]["low"] > 0
 
 
 def test_fit_json_and_named_method(files, tmp_path):
@@ -118,10 +118,10 @@ def test_apply_npz_replaces_probabilities_only(files, tmp_path):
 def test_apply_writes_the_format_of_the_suffix(files, tmp_path, suffix):
     out = tmp_path / f"new.{suffix}"
     run("apply", files / "cal.json", files / "p_.csv", "-o", out)
-    answer = json.loads(run("evaluate", out, "--measure", "nll", "--resamples", 0, "--json"))
+    answer = json.loads(run("evaluate", out, "--metric", "nll", "--resamples", 0, "--json"))
     p, y = pl.read_csv(files / "p_.csv").select("^p_.*$").to_numpy(), pl.read_csv(files / "p_.csv")["label"].to_numpy()
     q = calibrant.load(files / "cal.json").predict_proba(p)
-    assert answer["measures"]["nll"]["value"] == pytest.approx(calibrant.measure("nll", y, q), abs=1e-9)
+    assert answer["metrics"]["nll"]["value"] == pytest.approx(calibrant.metric("nll", y, q), abs=1e-9)
 
 
 def test_logits_go_through_softmax_with_a_note_and_the_reverse_is_refused(files, tmp_path):
@@ -145,7 +145,7 @@ def test_logits_go_through_softmax_with_a_note_and_the_reverse_is_refused(files,
 
 def test_compare_with_a_calibrator_knows_whether_the_map_is_injective(files):
     answer = json.loads(run("compare", files / "z.npz", "--calibrator", files / "t.json", "--json"))
-    assert answer["measures"]["brier"]["exact"] is True
+    assert answer["metrics"]["brier"]["exact"] is True
     run("compare", files / "z.npz", code=2)
     run("compare", files / "z.npz", files / "p.npz", "--calibrator", files / "t.json", code=2)
 

@@ -144,7 +144,7 @@ METRIC = declare(Metric(name="made-up", title="Made up", notion="within two", es
         y, p = simulate("classes", np.random.default_rng(0))
         assert "made-up" in calibrant.list_metrics()
         assert calibrant.metric("made-up", y, p, n_bins=7) >= 0
-        result = calibrant.evaluate(y, p, measures=["made-up"], n_resamples=50, rng=0)["made-up"]
+        result = calibrant.evaluate(y, p, metrics=["made-up"], n_resamples=50, rng=0)["made-up"]
         assert result.null_mean is not None
         assert 0 < result.pvalue <= 1
         check_metric("made-up")

@@ -19,32 +19,32 @@ Y = RNG.integers(0, 3, 40)
 
 @pytest.mark.parametrize("name", ["accuracy", "ece", "ks", "brier", "nll"])
 def test_byte_order_changes_nothing(name):
-    swapped = calibrant.measure(name, Y.astype(">i4"), P.astype(">f8"), sample_weight=np.ones(40, dtype=">f4"))
-    assert swapped == calibrant.measure(name, Y, P)
+    swapped = calibrant.metric(name, Y.astype(">i4"), P.astype(">f8"), sample_weight=np.ones(40, dtype=">f4"))
+    assert swapped == calibrant.metric(name, Y, P)
 
 
 @pytest.mark.parametrize("where", ["y", "p", "w"])
 def test_a_masked_value_is_refused_with_its_row(where):
     y, p, w = (np.ma.array(a, mask=np.zeros(a.shape, bool)) for a in (Y, P, np.ones(40)))
-    assert calibrant.measure("ece", y, p, sample_weight=w) == calibrant.measure("ece", Y, P)
+    assert calibrant.metric("ece", y, p, sample_weight=w) == calibrant.metric("ece", Y, P)
     {"y": y, "p": p, "w": w}[where][7] = np.ma.masked
     with pytest.raises(InputError, match="masked value at row 7"):
-        calibrant.measure("ece", y, p, sample_weight=w)
+        calibrant.metric("ece", y, p, sample_weight=w)
 
 
 def test_object_labels():
     labels = np.array([0, 1, 2] * 13 + [1], dtype=object)
-    assert calibrant.measure("ece", labels, P) == calibrant.measure("ece", labels.astype(int), P)
-    assert calibrant.measure("ece", labels, P, classes=[0, 1, 2]) == calibrant.measure("ece", labels.astype(int), P)
+    assert calibrant.metric("ece", labels, P) == calibrant.metric("ece", labels.astype(int), P)
+    assert calibrant.metric("ece", labels, P, classes=[0, 1, 2]) == calibrant.metric("ece", labels.astype(int), P)
     for value, said in ((None, "no label at row 3"), ("1", "'1' at row 3"), (float("nan"), "none at row 3")):
         bad = labels.copy()
         bad[3] = value
         with pytest.raises(InputError, match=said):
-            calibrant.measure("ece", bad, P)
+            calibrant.metric("ece", bad, P)
         with pytest.raises(InputError, match="row 3"):
-            calibrant.measure("ece", bad, P, classes=[0, 1, 2])
+            calibrant.metric("ece", bad, P, classes=[0, 1, 2])
     with pytest.raises(InputError, match="row 0"):
-        calibrant.measure("ece", labels, P, classes=["0", "1", "2"])
+        calibrant.metric("ece", labels, P, classes=["0", "1", "2"])
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-200, 1e200, 1e308])
@@ -54,10 +54,10 @@ def test_weights_of_any_size(size):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name in ("accuracy", "ece", "ks", "brier", "tce"):
-            value = calibrant.measure(name, Y, P, sample_weight=scaled)
+            value = calibrant.metric(name, Y, P, sample_weight=scaled)
             assert np.isfinite(value)
             if 1e-300 < size < 1e300:
-                assert value == pytest.approx(calibrant.measure(name, Y, P, sample_weight=weights), rel=1e-12)
+                assert value == pytest.approx(calibrant.metric(name, Y, P, sample_weight=weights), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_weights_of_any_size(size):
 )
 def test_regression_at_the_edge_is_refused(rows):
     with pytest.raises(InputError, match=r"y_true|variance"):
-        calibrant.measure("crps", *map(np.array, rows))
+        calibrant.metric("crps", *map(np.array, rows))
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "many", True])
@@ -87,17 +87,17 @@ def test_members_and_candidates_by_name():
 def test_a_mask_inside_a_list_hides_too():
     hidden = np.ma.array(P[3], mask=[False, True, False])
     with pytest.raises(InputError, match="y_proba of metric must not be masked; got a masked value at row 3"):
-        calibrant.measure("ece", Y, [*P[:3], hidden, *P[4:]])
+        calibrant.metric("ece", Y, [*P[:3], hidden, *P[4:]])
     rows = np.empty(40, dtype=object)
     rows[:] = [*P[:3], hidden, *P[4:]]
     with pytest.raises(InputError, match="masked value at row 3"):
-        calibrant.measure("ece", Y, rows)
+        calibrant.metric("ece", Y, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(InputError, match="masked value at row 1"):
-            calibrant.measure("ece", [0, np.ma.masked], P[:2])
+            calibrant.metric("ece", [0, np.ma.masked], P[:2])
     seen = [np.ma.array(row, mask=False) for row in P]
-    assert calibrant.measure("ece", Y, seen) == calibrant.measure("ece", Y, P)
+    assert calibrant.metric("ece", Y, seen) == calibrant.metric("ece", Y, P)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_is_far_from_a_forecast_is_refused_in_one_line(rows, options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(InputError, match="row 0") as caught:
-            calibrant.measure("nll", labels, rows, **options)
+            calibrant.metric("nll", labels, rows, **options)
     assert "\n" not in str(caught.value)
 
 
@@ -126,13 +126,13 @@ def test_what_is_far_from_a_forecast_is_refused_in_one_line(rows, options):
 def test_brier_score_of_a_coin_however_it_is_rounded(more):
     """Rounding may leave both classes a little above one half."""
     p = np.full((4, 2), 0.5) + more
-    assert calibrant.measure("brier", [0, 1, 1, 0], p) == pytest.approx(0.5, abs=1e-6)
-    assert calibrant.measure("rbs", [0, 1, 1, 0], p) == pytest.approx(np.sqrt(0.5), abs=1e-6)
+    assert calibrant.metric("brier", [0, 1, 1, 0], p) == pytest.approx(0.5, abs=1e-6)
+    assert calibrant.metric("rbs", [0, 1, 1, 0], p) == pytest.approx(np.sqrt(0.5), abs=1e-6)
 
 
 def test_brier_score_of_a_coin_in_logits():
     z = np.repeat(np.round(np.random.default_rng(0).normal(size=(200, 1)) * 5, 6), 2, axis=1)
-    assert calibrant.measure("brier", np.arange(200) % 2, z, space="logit") == pytest.approx(0.5, abs=1e-12)
+    assert calibrant.metric("brier", np.arange(200) % 2, z, space="logit") == pytest.approx(0.5, abs=1e-12)
 
 
 def test_complement_of_a_coin_in_every_engine():
@@ -149,7 +149,7 @@ def test_complement_of_a_coin_in_every_engine():
 def test_truths_that_almost_agree_have_a_kernel():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.isfinite(calibrant.measure("skce", np.array([5e-324, 0.0]), np.array([0.0, 5e-324]), np.ones(2)))
+        assert np.isfinite(calibrant.metric("skce", np.array([5e-324, 0.0]), np.array([0.0, 5e-324]), np.ones(2)))
 
 
 @pytest.mark.parametrize("store", [[None], 3, None, b"x"])

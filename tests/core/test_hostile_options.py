@@ -63,10 +63,10 @@ CALLS = [
     (metrics.pinball, NUMBERS, ("levels",)),
     (metrics.qce, NUMBERS, ("levels", "norm")),
     (metrics.class_table, (Y, P), ("n_bins",)),
-    (inference.evaluate, (Y, P), ("pairs",)),
+    (calibrant.evaluate, (Y, P), ("pairs",)),
     (inference.expected_ece, (10, Y, P), ("n_bins", "calibrated")),
     (inference.ece_bias, (Y, P), ("n_bins",)),
-    (inference.compare, (Y, P, Q), ("level", "space", "injective")),
+    (calibrant.compare, (Y, P, Q), ("level", "space", "injective")),
     (inference.cox_calibration, (Y, P), ("view", "level")),
     (inference.spiegelhalter_test, (Y, P), ("n_resamples",)),
     (inference.hosmer_lemeshow_test, (Y, P), ("n_groups", "n_resamples", "view")),
@@ -291,7 +291,7 @@ def test_a_name_is_a_name():
         with pytest.raises(InputError, match="metrics"):
             calibrant.evaluate(Y, P, metrics=given)
         with pytest.raises(InputError, match="metrics"):
-            inference.compare(Y, P, Q, metrics=given)
+            calibrant.compare(Y, P, Q, metrics=given)
 
 
 def test_a_task_that_is_no_word_is_refused():

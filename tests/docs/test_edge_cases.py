@@ -17,7 +17,7 @@ HALF = [[0.5, 0.5]] * 3
 
 
 def ece(y, p, **more):
-    return calibrant.measure("ece", y, p, **more)
+    return calibrant.metric("ece", y, p, **more)
 
 
 def test_1_nan():
@@ -37,7 +37,7 @@ def test_3_beyond_rounding():
 
 def test_4_and_5_one_and_zero():
     assert width_index(np.array([1.0, 0.0]), 15).tolist() == [14, 0]
-    assert calibrant.measure("sce", [0, 1], [[1.0, 0.0], [0.0, 1.0]]) == 0.0
+    assert calibrant.metric("sce", [0, 1], [[1.0, 0.0], [0.0, 1.0]]) == 0.0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -48,7 +48,7 @@ def test_6_decimals_on_edges(dtype):
 def test_7_two_labels_out_of_four():
     p = np.full((4, 4), 0.25)
     assert calibrant.evaluate([0, 1, 0, 1], p, n_resamples=0).n_classes == 4
-    assert calibrant.measure("cwce", [0, 1, 0, 1], p, norm=1) == pytest.approx(1.0)
+    assert calibrant.metric("cwce", [0, 1, 0, 1], p, norm=1) == pytest.approx(1.0)
 
 
 def test_8_logits_are_told():
@@ -63,15 +63,15 @@ def test_9_rounded_rows():
 
 
 def test_10_zero_on_the_truth():
-    assert calibrant.measure("nll", [0, 1], [[0.0, 1.0], [0.5, 0.5]]) == math.inf
+    assert calibrant.metric("nll", [0, 1], [[0.0, 1.0], [0.5, 0.5]]) == math.inf
     with pytest.raises(InputError, match="percentile"):
         interval("nll", [1] * 30 + [0] * 10, [0.7] * 39 + [0.0])
     assert interval("nll", [1] * 30 + [0] * 10, [0.7] * 39 + [0.1]).low > 0
 
 
 def test_11_ties():
-    assert calibrant.measure("accuracy", [0, 0, 0], HALF) == 1.0
-    assert calibrant.measure("accuracy", [1, 1, 1], HALF) == 0.0
+    assert calibrant.metric("accuracy", [0, 0, 0], HALF) == 1.0
+    assert calibrant.metric("accuracy", [1, 1, 1], HALF) == 0.0
 
 
 def test_12_weights_are_frequencies():

@@ -67,20 +67,20 @@ def keys(column: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_top_level_keys_are_those_of_the_page(name: str, documents: dict[str, Any]) -> None:
-    aliases = {"n_league", "league"} & set(documents[name])
+    aliases = {"n_compared", "league"} & set(documents[name])
     assert keys(tables(name)[0]) == set(documents[name]) - aliases
 
 
 def test_keys_inside_the_evaluation(documents: dict[str, Any]) -> None:
     _, measure, judgment = tables("evaluate")
-    assert keys(measure) == set(documents["evaluate"]["measures"]["ece"])
+    assert keys(measure) == set(documents["evaluate"]["metrics"]["ece"])
     assert keys(judgment) == set(documents["evaluate"]["judgment"])
 
 
 @pytest.mark.parametrize(
     ("name", "path"),
     [
-        ("compare", "measures"),
+        ("compare", "metrics"),
         ("check", "checks"),
         ("fit", "cv_results"),
         ("monitor", "history"),

@@ -44,9 +44,9 @@ WORDS = {
 #: Piece of a line -> why the old word stands there.
 ALLOWED = {
     "normalisation": "the keyword of version 0.1, which still works",
-    "RegularisedLoss": "the class of version 0.1, which still works",
+    "RegularizedLoss": "the class of version 0.1, which still works",
     "league_": "the attribute of version 0.1, which still works",
-    "--no-league": "the option of version 0.1, which still works",
+    "--no-compare": "the option of version 0.1, which still works",
     "--league": "the option of version 0.1, which still works",
     "league=": "the keyword of version 0.1, which still works",
     ".league": "the attribute of version 0.1, which still works",
@@ -57,7 +57,7 @@ ALLOWED = {
     "law of succession": "the title of a paper",
 }
 #: Strings that are keys of JSON documents of version 0.1 and names of columns, not prose.
-KEYS = {"measure", "measures", "league", "n_league", "lean", "share", "injective"}
+KEYS = {"measure", "metrics", "league", "n_compared", "lean", "share", "injective"}
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/guide/*.md", "docs/reference/*.md", "src/**/*.j2"]
 
 
@@ -138,7 +138,7 @@ def test_an_old_word_is_found(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "text", ['"""Measure how far it is; 95% of 10,000 rows, 2.5 100."""', 'key = "measures"', "centre = 1"]
+    "text", ['"""Measure how far it is; 95% of 10,000 rows, 2.5 100."""', 'key = "metrics"', "centre = 1"]
 )
 def test_good_words_pass(tmp_path, text):
     path = tmp_path / "module.py"
@@ -166,6 +166,6 @@ def test_public_functions_say_metric():
                 isinstance(node, ast.FunctionDef) and node.name == "__init__"
             ):
                 names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
-                if names & {"measure", "measures"} and not (names & {"metric", "metrics"} or node.args.kwarg):
+                if names & {"measure", "metrics"} and not (names & {"metric", "metrics"} or node.args.kwarg):
                     old.append(f"{path.relative_to(ROOT)}: {node.name}")
     assert not old

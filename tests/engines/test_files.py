@@ -31,7 +31,7 @@ def ece(predictions):
 def expected(y=Y, p=P):
     import calibrant
 
-    return calibrant.measure("ece", y, p)
+    return calibrant.metric("ece", y, p)
 
 
 # -- npz ------------------------------------------------------------------------------------------

@@ -108,9 +108,9 @@ def test_infinite_log_score_and_rank_scores(make_frame):
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)
     found = summarize(make_frame(columns)).whole
     expected = Summary(3).update(columns["label"], p)
-    assert found.measure("nll") == np.inf
+    assert found.metric("nll") == np.inf
     for name in ("rps", "brier", "spherical", "entropy", "uce", "sce"):
-        assert found.measure(name) == pytest.approx(expected.measure(name), abs=1e-12)
+        assert found.metric(name) == pytest.approx(expected.metric(name), abs=1e-12)
 
 
 def test_files_add_up_to_slices(tmp_path):
@@ -209,7 +209,7 @@ def test_evaluation_by_slice_is_corrected(tmp_path):
     assert min(corrected["good"], corrected["fine"]) > 0.01
     document = outcome.to_dict()
     assert [part["by"] for part in document["slices"]] == [{"model": "bad"}, {"model": "fine"}, {"model": "good"}]
-    assert document["measures"]["ece"]["value"] > 0
+    assert document["metrics"]["ece"]["value"] > 0
 
 
 def test_the_cells_of_several_views_come_from_one_query(monkeypatch):

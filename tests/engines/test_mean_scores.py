@@ -239,9 +239,9 @@ def test_bytes_of_version_0_1_give_values_without_inference():
         assert old.null_moments(recipe) is None
     both = old + new
     assert both.n == 8
-    assert both.measure("brier") == pytest.approx(0.35)
+    assert both.metric("brier") == pytest.approx(0.35)
     assert both.moments(kept_scores()["brier"]) is None
-    result = both.evaluate(measures=["brier", "ece"], rng=0)
+    result = both.evaluate(metrics=["brier", "ece"], rng=0)
     assert result["brier"].interval is None
     assert result["brier"].pvalue is None
     assert "written by version 0.1" in str(result)

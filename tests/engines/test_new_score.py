@@ -70,7 +70,7 @@ def columns_of(p, y):
 
 def test_rows_and_summaries(score, data):
     p, y = data
-    assert calibrant.measure("pseudo", y, p) == pytest.approx(by_hand(p, y), rel=1e-12)
+    assert calibrant.metric("pseudo", y, p) == pytest.approx(by_hand(p, y), rel=1e-12)
     halves = calibrant.Summary(3).update(y[:400], p[:400]) + calibrant.Summary(3).update(y[400:], p[400:])
     agree(calibrant.Summary.from_bytes(halves.to_bytes()), p, y)
 
@@ -78,7 +78,7 @@ def test_rows_and_summaries(score, data):
 def agree(found, p, y):
     recipe = lookup("pseudo").build()
     forecast = check_forecast(y, p, caller="test")
-    assert found.measure("pseudo") == pytest.approx(by_hand(p, y), rel=1e-12)
+    assert found.metric("pseudo") == pytest.approx(by_hand(p, y), rel=1e-12)
     ours, theirs = found.moments(recipe), forecast.moments(recipe)
     assert (ours.mean, ours.error, ours.skewness) == pytest.approx((theirs.mean, theirs.error, theirs.skewness))
     assert found.null_moments(recipe).pvalue() == pytest.approx(forecast.null_moments(recipe).pvalue(), rel=1e-9)
@@ -106,7 +106,7 @@ def test_torch_stream(score, data):
     found = meter.compute()
     assert found["pseudo"] == pytest.approx(by_hand(p, y), rel=1e-12)
     for name in ("spherical", "rps"):
-        assert found[name] == pytest.approx(calibrant.measure(name, y, p), rel=1e-12)
+        assert found[name] == pytest.approx(calibrant.metric(name, y, p), rel=1e-12)
 
 
 def test_criterion_of_fit(score, data, tmp_path):
@@ -127,7 +127,7 @@ def test_criterion_of_fit(score, data, tmp_path):
 
 def test_evaluate_explain_and_report(score, data):
     p, y = data
-    result = calibrant.evaluate(y, p, measures=["pseudo", "ece"], rng=0)
+    result = calibrant.evaluate(y, p, metrics=["pseudo", "ece"], rng=0)
     assert "pseudo" in str(result)
     assert result["pseudo"].interval.low < result["pseudo"].value < result["pseudo"].interval.high
     assert 0 < result["pseudo"].pvalue <= 1

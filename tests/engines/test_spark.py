@@ -242,7 +242,7 @@ def test_sessions_of_ones_own_and_killed_workers(tmp_path):
     assert said["killed", "local[2]"][2] == "failed"
     n, ece = said["killed", "local[2,4]"][2:]
     assert n == "2000"
-    assert float.fromhex(ece) == pytest.approx(Summary(3).update(columns["label"], p).measure("ece"), abs=1e-12)
+    assert float.fromhex(ece) == pytest.approx(Summary(3).update(columns["label"], p).metric("ece"), abs=1e-12)
 
 
 def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):

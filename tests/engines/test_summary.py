@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibrant import evaluate
 from calibrant.core.cells import bounds, fill_cells
 from calibrant.core.declare import declared, lookup
 from calibrant.core.inputs import check_forecast, check_pairs
@@ -16,7 +17,6 @@ from calibrant.core.resampling import PathNull
 from calibrant.core.tables import COARSE, FINE, Pairs, cell_table
 from calibrant.errors import FileError, InputError
 from calibrant.estimators import CalibrationError, Isotonic
-from calibrant.inference.evaluation import evaluate
 from calibrant.summary.codec import _HEAD
 from calibrant.summary.summary import Summary
 from calibrant.testing.engines import assert_same, hostile_predictions
@@ -54,7 +54,7 @@ def test_exact_measures_equal_the_rows(name, weighted):
     weight = w if weighted else None
     forecast = check_forecast(y, p, caller="test", sample_weight=weight)
     summary = Summary(4).update(y, p, sample_weight=weight)
-    assert summary.measure(name) == pytest.approx(lookup(name).build().value(forecast), rel=1e-9, abs=1e-12)
+    assert summary.metric(name) == pytest.approx(lookup(name).build().value(forecast), rel=1e-9, abs=1e-12)
     assert summary.precision(lookup(name).build()).bound == 0
 
 
@@ -64,9 +64,9 @@ def test_bin_counts_told_at_construction_are_exact_and_others_refused(m):
     summary = Summary(4, n_bins=[7, 18]).update(y[:1000], p[:1000]).update(y[1000:], p[1000:])
     for name, view in (("ece", None), ("sce", None), ("uce", None)):
         rows = lookup(name).build(n_bins=m).value(check_forecast(y, p, caller="test"))
-        assert summary.measure(name, n_bins=m) == pytest.approx(rows, abs=1e-12), (name, view)
+        assert summary.metric(name, n_bins=m) == pytest.approx(rows, abs=1e-12), (name, view)
     with pytest.raises(InputError, match=r"n_bins=\[11\]"):
-        summary.measure("ece", n_bins=11)
+        summary.metric("ece", n_bins=11)
 
 
 @settings(max_examples=25, deadline=None)
@@ -115,7 +115,7 @@ def test_bytes_round_trip_and_damage():
     again = Summary.from_bytes(data)
     assert again == summary
     assert again.rejected["missing"] == 3
-    assert again.measure("ks", view="within-2") == summary.measure("ks", view="within-2")
+    assert again.metric("ks", view="within-2") == summary.metric("ks", view="within-2")
     assert b"pickle" not in data
     with pytest.raises(FileError, match="damaged"):
         Summary.from_bytes(data[:-3] + b"xyz")
@@ -130,7 +130,7 @@ def test_bytes_round_trip_and_damage():
 
 def test_infinite_score_survives_the_bytes():
     summary = Summary(2).update([1], [0.0])
-    assert Summary.from_bytes(summary.to_bytes()).measure("nll") == np.inf
+    assert Summary.from_bytes(summary.to_bytes()).metric("nll") == np.inf
 
 
 def adversarial():
@@ -168,7 +168,7 @@ def test_measured_error_is_below_the_stated_bound(score, hit):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_joined_cells_and_the_limit_law_give_the_same_null_values(monkeypatch, n_classes):
+def test_joined_cells_and_the_limit_law_give_the_same_null_distribution(monkeypatch, n_classes):
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.full(n_classes, 0.4), 30_000)
     y = (rng.random(30_000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, n_classes - 1)
@@ -178,7 +178,7 @@ def test_joined_cells_and_the_limit_law_give_the_same_null_values(monkeypatch, n
     for label, draws, steps in (("cells", 1e18, 1e18), ("joined", 0, 100)):
         monkeypatch.setattr("calibrant.core.resampling.MANY_DRAWS", draws)
         monkeypatch.setattr("calibrant.core.resampling.ENOUGH_STEPS", steps)
-        found[label] = summary.evaluate(measures=names, n_resamples=600, rng=0).results
+        found[label] = summary.evaluate(metrics=names, n_resamples=600, rng=0).results
     for one, two in zip(found["cells"], found["joined"], strict=True):
         assert two.value == one.value
         assert two.null_mean == pytest.approx(one.null_mean, rel=0.1), one.name  # four standard errors
@@ -219,7 +219,7 @@ def test_real_network_matches_the_table_of_rows():
         if one.null_mean is not None:
             assert two.null_mean == pytest.approx(one.null_mean, rel=0.1)
     assert cells.verdict.status == rows.verdict.status
-    assert summary.measure("ace") == pytest.approx(0.0036, abs=1e-4)  # plain cells would say 0.0119
+    assert summary.metric("ace") == pytest.approx(0.0036, abs=1e-4)  # plain cells would say 0.0119
     assert summary.auc()[0] == pytest.approx(0.919, abs=5e-4)
     assert any("ks is from cells" in note for note in cells.notes)
 
@@ -227,22 +227,22 @@ def test_real_network_matches_the_table_of_rows():
 def test_refusals_name_the_alternative():
     summary = Summary(3).update([0, 1], [[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]])
     with pytest.raises(InputError, match=r"metric skce needs the rows.*estimator='block'"):
-        summary.measure("skce")
+        summary.metric("skce")
     with pytest.raises(InputError, match="views="):
-        summary.measure("ks", view="rank-2")
+        summary.metric("ks", view="rank-2")
     with pytest.raises(InputError, match="Convention"):
-        summary.measure("ece", convention="netcal")
+        summary.metric("ece", convention="netcal")
     with pytest.raises(InputError, match="at least one row"):
         Summary(3).evaluate()
     with pytest.raises(InputError, match="n_classes"):
         Summary()
     pairs = Summary(pairs=True).update([True], [0.9])
     with pytest.raises(InputError, match="top-label pairs"):
-        pairs.measure("brier")
+        pairs.metric("brier")
     weighted = Summary(2).update([0, 1], [0.2, 0.7], sample_weight=[0.5, 1])
     assert weighted.evaluate(n_resamples=20)["ece"].pvalue is None
     with pytest.raises(InputError, match="whole numbers"):
-        weighted.measure("tce", debias=True)
+        weighted.metric("tce", debias=True)
 
 
 def test_views_that_follow_from_kept_ones():
@@ -251,13 +251,13 @@ def test_views_that_follow_from_kept_ones():
     forecast = check_forecast(y, p, caller="test")
     for name, params in (("ece", {"view": "class-2"}), ("tce", {"view": "pooled"})):
         if "view" in lookup(name).parameters():
-            assert summary.measure(name, **params) == pytest.approx(
+            assert summary.metric(name, **params) == pytest.approx(
                 lookup(name).build(**params).value(forecast), abs=1e-9
             )
-    assert summary.measure("tace") == pytest.approx(lookup("tace").build().value(forecast), abs=0.02)
+    assert summary.metric("tace") == pytest.approx(lookup("tace").build().value(forecast), abs=0.02)
     per_class = Summary(4, views=["top-1", Entropy("predicted")]).update(y, p)
     expected = lookup("uce").build(per_class=True).value(forecast)
-    assert per_class.measure("uce", per_class=True) == pytest.approx(expected, abs=1e-12)
+    assert per_class.metric("uce", per_class=True) == pytest.approx(expected, abs=1e-12)
 
 
 def test_every_declared_measure_works_or_refuses_by_name():
@@ -265,7 +265,7 @@ def test_every_declared_measure_works_or_refuses_by_name():
     summary = Summary(4).update(y, p)
     for measure in declared():
         try:
-            assert np.isfinite(summary.measure(measure.name))
+            assert np.isfinite(summary.metric(measure.name))
         except InputError as error:
             assert "needs the rows" in str(error)  # noqa: PT017
             assert measure.state == "all rows" or measure.name in ("skce", "ce-kde")
@@ -276,7 +276,7 @@ def test_limit_law_of_ks_matches_resampling():
     s = rng.beta(4, 1.2, 20_000)
     summary = Summary(pairs=True).update(rng.random(20_000) < s, s)
     limit = PathNull(summary.tables("top-1")[0])
-    drawn = summary.evaluate(measures=["ks"], n_resamples=400, rng=1)["ks"]
+    drawn = summary.evaluate(metrics=["ks"], n_resamples=400, rng=1)["ks"]
     assert limit.mean == pytest.approx(drawn.null_mean, rel=0.08)
     assert limit.std == pytest.approx(drawn.null_std, rel=0.15)
     assert limit.pvalue(limit.quantile(0.95)) == pytest.approx(0.05, abs=1e-6)

@@ -89,14 +89,14 @@ def _netcal(name: str, p: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
         for metric in (ECE, MCE, ACE):
             for equal in (True, False):
                 try:
-                    value = metric(m, equal_intervals=equal).measure(p, y)
+                    value = metric(m, equal_intervals=equal).metric(p, y)
                 except ValueError:  # repeated quantiles
                     continue
                 rows.append(
                     _row(
                         "netcal",
                         name,
-                        f"{metric.__name__}({m}, equal_intervals={equal}).measure(p, y)",
+                        f"{metric.__name__}({m}, equal_intervals={equal}).metric(p, y)",
                         "top-1",
                         value,
                         m,
@@ -109,9 +109,9 @@ def _netcal(name: str, p: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
         {
             "peer": "netcal",
             "data": name,
-            "command": "MMCE().measure(p[:1000], y[:1000])",
+            "command": "MMCE().metric(p[:1000], y[:1000])",
             "measure": "mmce",
-            "value": float(MMCE().measure(p[:1000], y[:1000])),
+            "value": float(MMCE().metric(p[:1000], y[:1000])),
             "rows": 1000,
             "parameters": {},
         }

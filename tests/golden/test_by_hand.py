@@ -62,7 +62,7 @@ ELSEWHERE = {"kde", "smece", "skce", "ce-kde"}
 
 @pytest.mark.parametrize("name", sorted(BY_HAND))
 def test_by_hand(name):
-    assert calibrant.measure(name, Y, P) == pytest.approx(BY_HAND[name], abs=1e-12)
+    assert calibrant.metric(name, Y, P) == pytest.approx(BY_HAND[name], abs=1e-12)
 
 
 def test_every_measure_has_a_value_by_hand_or_its_own_oracle():
@@ -71,17 +71,17 @@ def test_every_measure_has_a_value_by_hand_or_its_own_oracle():
 
 def test_debiased_error():
     """Two bins of two rows: 0.5·(0.1² − 0.25/1) + 0.5·(0.2² − 0) < 0, so the debiased error is 0."""
-    assert calibrant.measure("tce", Y, P, debias=True) == 0.0
+    assert calibrant.metric("tce", Y, P, debias=True) == 0.0
     y, p = [1] * 9 + [0], [0.6] * 10  # one bin: t̄ = 0.9, gap 0.3, noise 0.9·0.1/9
-    assert calibrant.measure("tce", y, p, debias=True) == pytest.approx(math.sqrt(0.09 - 0.01), abs=1e-12)
+    assert calibrant.metric("tce", y, p, debias=True) == pytest.approx(math.sqrt(0.09 - 0.01), abs=1e-12)
 
 
 def test_uce_toy():
     """Constant p = (0.6, 0.4) with 60 % class 0: calibrated by ECE and MMCE, not by UCE."""
     p, y = [[0.6, 0.4]] * 5, [0, 0, 0, 1, 1]
-    assert calibrant.measure("ece", y, p) == pytest.approx(0, abs=1e-12)
-    assert calibrant.measure("mmce", y, p) == pytest.approx(0, abs=1e-12)
-    assert calibrant.measure("uce", y, p) == pytest.approx(0.570951, abs=5e-7)
+    assert calibrant.metric("ece", y, p) == pytest.approx(0, abs=1e-12)
+    assert calibrant.metric("mmce", y, p) == pytest.approx(0, abs=1e-12)
+    assert calibrant.metric("uce", y, p) == pytest.approx(0.570951, abs=5e-7)
 
 
 def test_mmce_recursion_equals_the_double_sum():
@@ -93,7 +93,7 @@ def test_mmce_recursion_equals_the_double_sum():
     for width in (0.4, 0.01):
         kernel = np.exp(-np.abs(s[:, None] - s[None, :]) / width)
         double = math.sqrt(((t - s) @ kernel @ (t - s)).clip(0)) / 200
-        assert calibrant.measure("mmce", y, p, width=width) == pytest.approx(double, abs=1e-12)
+        assert calibrant.metric("mmce", y, p, width=width) == pytest.approx(double, abs=1e-12)
 
 
 def test_smece_equals_a_direct_convolution():
@@ -101,7 +101,7 @@ def test_smece_equals_a_direct_convolution():
     rng = np.random.default_rng(1)
     s = rng.uniform(0.5, 1, 400)
     t = rng.random(400) < s - 0.1
-    found = calibrant.evaluate(t, s, pairs=True, measures=["smece"], n_resamples=0)["smece"].value
+    found = calibrant.evaluate(t, s, pairs=True, metrics=["smece"], n_resamples=0)["smece"].value
     grid = (np.arange(4000) + 0.5) / 4000
 
     def error(sigma):
@@ -118,7 +118,7 @@ def test_kde_equals_a_direct_sum():
     rng = np.random.default_rng(2)
     s = rng.uniform(0.4, 1, 300)
     t = rng.random(300) < s**1.5
-    found = calibrant.evaluate(t, s, pairs=True, measures=["kde"], n_resamples=0)["kde"].value
+    found = calibrant.evaluate(t, s, pairs=True, metrics=["kde"], n_resamples=0)["kde"].value
     half = 3 * s[t].std() * 600**-0.2
     x = np.linspace(-0.6, 1.6, 2**14)
     x = x[(x > 0) & (x < 1)]
@@ -143,7 +143,7 @@ def test_kde_converges_to_zhangs_truth(b0, b1, truth):
     y = rng.integers(0, 2, n)
     x = rng.normal(np.where(y == 1, -1.0, 1.0), 1.0)
     p = 1 / (1 + np.exp(-b0 - b1 * x))
-    assert calibrant.measure("kde", y, p, view="class-1") == pytest.approx(truth, abs=1.5e-3)
+    assert calibrant.metric("kde", y, p, view="class-1") == pytest.approx(truth, abs=1.5e-3)
 
 
 @pytest.mark.parametrize("score", [0.5, 0.731, 0.9, 0.999])
@@ -151,7 +151,7 @@ def test_kde_converges_to_zhangs_truth(b0, b1, truth):
 def test_kde_of_a_constant_score_is_its_gap(score, norm):
     """Seven of ten right at one confidence: the error is |score − 0.7| and nothing else, whatever the norm."""
     correct, confidence = [True] * 7 + [False] * 3, [score] * 10
-    found = calibrant.evaluate(correct, confidence, pairs=True, measures=["kde"], n_resamples=0)["kde"].value
+    found = calibrant.evaluate(correct, confidence, pairs=True, metrics=["kde"], n_resamples=0)["kde"].value
     assert found == pytest.approx(abs(score - 0.7), abs=5e-4)
     forecast = check_pairs(correct, confidence, caller="test")
     recipe = lookup("kde").build(norm=norm)
@@ -163,7 +163,7 @@ def test_kde_of_ties_stays_in_the_unit_interval(scores):
     """Scores at the ends and next to each other leave a kernel a few grid steps wide; a mean gap is at most 1."""
     for outcome in (True, False):
         for bandwidth in ("published", "text", 1e-4):
-            found = calibrant.evaluate([outcome] * len(scores), scores, pairs=True, measures=["kde"], n_resamples=0)
+            found = calibrant.evaluate([outcome] * len(scores), scores, pairs=True, metrics=["kde"], n_resamples=0)
             assert 0 <= found["kde"].value <= 1
             value = (
                 lookup("kde")

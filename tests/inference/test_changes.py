@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binomtest
 
-from calibrant.inference import compare
+from calibrant import compare
 from calibrant.inference.changes import accuracy_change, exact_mcnemar, tango
 
 

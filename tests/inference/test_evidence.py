@@ -163,7 +163,7 @@ def test_a_report_from_cells_says_what_one_from_rows_says(k):
     for a, b in zip(one.summary["classes"], two.summary["classes"], strict=True):
         assert b["error"] == pytest.approx(a["error"], abs=1e-9)
     assert two.html.startswith("<!doctype html>")
-    assert "ks" in two.to_dict()["evaluation"]["measures"]
+    assert "ks" in two.to_dict()["evaluation"]["metrics"]
 
 
 def test_slices_of_an_engine_make_a_report():
@@ -178,6 +178,6 @@ def test_json_of_a_report_keeps_ks_and_drops_pictures():
     y, p = predictions(300)
     page = calibrant.report(y, p, by={"day": np.arange(300) % 2}, compare_methods=False, n_resamples=30)
     document = json.loads(json.dumps(page.to_dict()))
-    assert document["evaluation"]["measures"]["ks"]["value"] == pytest.approx(calibrant.metric("ks", y, p))
+    assert document["evaluation"]["metrics"]["ks"]["value"] == pytest.approx(calibrant.metric("ks", y, p))
     assert all("ks" in row for row in document["slices"])
     assert "<svg" not in json.dumps(document)

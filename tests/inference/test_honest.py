@@ -120,7 +120,7 @@ def test_classes_are_drawn_together(monkeypatch):
     y, q, weights = (rng.random(400) < p).astype(int), np.stack([1 - p, p], axis=1), rng.integers(1, 4, 400)
     for weight in (None, weights):
         found = classwise_tests(y, q, sample_weight=weight, n_resamples=99, rng=0)
-        one = calibrant.measure("ks", y, p, view="class-1", sample_weight=weight)
+        one = calibrant.metric("ks", y, p, view="class-1", sample_weight=weight)
         assert found[1].statistic == pytest.approx(one, abs=1e-3)
     # two classes of one label depend on each other, and that costs nothing
     shared = min(test.pvalue for test in classwise_tests(y, q, n_resamples=3000, rng=0).values())
@@ -434,7 +434,7 @@ def test_weight_kind_reaches_every_verb():
         calibrant.report(y, p, sample_weight=weight, weight_kind=kind, compare_methods=False, n_resamples=50).to_dict()
         for kind in kinds
     ]
-    brier = [page["evaluation"]["measures"]["brier"] for page in pages]
+    brier = [page["evaluation"]["metrics"]["brier"] for page in pages]
     assert brier[1]["high"] - brier[1]["low"] > 2 * (brier[0]["high"] - brier[0]["low"])
     changes = [
         calibrant.compare(y, p, 0.2 + 0.5 * p, sample_weight=weight, weight_kind=kind, metrics=["brier"])
@@ -445,9 +445,7 @@ def test_weight_kind_reaches_every_verb():
     assert not np.allclose(*(one.calibrator.predict_proba(p) for one in maps))
     scaled = calibrant.fit(y, p, sample_weight=weight / 20, method="platt")  # no counts: importance by themselves
     assert np.allclose(scaled.calibrator.predict_proba(p), maps[1].calibrator.predict_proba(p))
-    inner = [
-        calibrant.inference.evaluate(y, p, sample_weight=weight, weight_kind=kind, n_resamples=50) for kind in kinds
-    ]
+    inner = [calibrant.evaluate(y, p, sample_weight=weight, weight_kind=kind, n_resamples=50) for kind in kinds]
     assert width(inner[1]["brier"].interval) > 2 * width(inner[0]["brier"].interval)
 
 

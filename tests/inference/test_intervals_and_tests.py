@@ -105,7 +105,7 @@ def test_error_intervals_cover_near_zero_and_far_from_it(name):
     truth = {}
     for shift in (0.0, 0.1):
         y, p = forecasts(400_000, shift, 99)
-        truth[shift] = 0.0 if shift == 0 else calibrant.measure(name, y, p)
+        truth[shift] = 0.0 if shift == 0 else calibrant.metric(name, y, p)
     for shift, value in truth.items():
         inside = [value in calibrant.interval(name, *forecasts(500, shift, seed), rng=seed) for seed in range(50)]
         assert np.mean(inside) >= 0.86
@@ -224,7 +224,7 @@ def test_compare_is_paired_and_knows_injective_maps():
     assert math.erfc(abs(z) / math.sqrt(2)) < brier.pvalue == 1e-8  # the least p-value an interval is asked for
     assert found.verdict.startswith("Better: the Brier score falls by")
     assert calibrant.compare(y, p, p)["brier"].pvalue == 1.0
-    assert found.to_dict()["measures"]["brier"]["exact"] is True
+    assert found.to_dict()["metrics"]["brier"]["exact"] is True
     with pytest.raises(InputError, match="classes"):
         calibrant.compare([0, 1], [[0.5, 0.5]] * 2, [[0.5, 0.25, 0.25]] * 2)
 

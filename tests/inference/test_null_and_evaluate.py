@@ -120,9 +120,9 @@ def test_pairs_refuse_what_needs_vectors():
     y, p = model(500)
     hit, confidence = p.argmax(axis=1) == y, p.max(axis=1)
     found = calibrant.evaluate(hit, confidence, pairs=True, rng=0)
-    assert found["ece"].value == pytest.approx(calibrant.measure("ece", y, p))
+    assert found["ece"].value == pytest.approx(calibrant.metric("ece", y, p))
     with pytest.raises(InputError, match="whole probability vectors"):
-        calibrant.evaluate(hit, confidence, pairs=True, measures=["brier"], rng=0)
+        calibrant.evaluate(hit, confidence, pairs=True, metrics=["brier"], rng=0)
 
 
 def test_two_classes_show_both_errors():
@@ -130,8 +130,8 @@ def test_two_classes_show_both_errors():
     p = rng.random(800)
     y = rng.random(800) < p
     found = calibrant.evaluate(y, p, rng=0)
-    assert found["ece@class-1"].value == calibrant.measure("ece", y, p, view="class-1")
-    assert found["ece"].value == calibrant.measure("ece", y, p)
+    assert found["ece@class-1"].value == calibrant.metric("ece", y, p, view="class-1")
+    assert found["ece"].value == calibrant.metric("ece", y, p)
     assert "gap between confidence and accuracy (class-1)" in str(found)
     assert found["ece@class-1"].bound == "lower"
 

@@ -40,7 +40,7 @@ def test_everyday_file(tmp_path, name):
     for metric, value in wanted.items():
         if name == "regression_quantiles":  # the mean of a table of quantiles is its own convention
             continue
-        assert found["measures"][metric]["value"] == pytest.approx(value, abs=2e-6), metric
+        assert found["metrics"][metric]["value"] == pytest.approx(value, abs=2e-6), metric
     assert done.stderr.startswith(("read: ", "note: "))
     for word in expected.said:
         assert word in done.stderr

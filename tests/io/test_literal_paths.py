@@ -12,7 +12,7 @@ import calibrant
 from calibrant.engines import duckdb, polars, spark
 from calibrant.errors import FileError
 from calibrant.io.readers import read_table
-from calibrant.summary.summary import Summary
+from calibrant.workflows.summarize import summarize
 from helpers import needs
 
 WRITERS = {"parquet": "write_parquet", "arrow": "write_ipc", "jsonl": "write_ndjson", "csv": "write_csv"}
@@ -71,7 +71,7 @@ def test_a_short_name_is_the_file_too(tmp_path, monkeypatch, name, engine):
     """No other file is there that a pattern could take for it, and the name begins where the process stands."""
     write(tmp_path, name.encode(), "parquet", rows(1, 0))
     monkeypatch.chdir(tmp_path)
-    assert Summary.from_path(f"{name}.parquet", engine=engine).whole.n == 2
+    assert summarize(f"{name}.parquet", engine=engine).slices.whole.n == 2
 
 
 def test_a_table_is_written_to_a_name_that_is_no_text(tmp_path):
@@ -97,9 +97,9 @@ def test_spark_opens_the_file_named_or_says_that_it_is_hidden(named):
 def test_a_summary_is_of_the_file_named(tmp_path):
     for decoy in NAMES["a[1]"]:
         write(tmp_path, decoy.encode(), "parquet", rows(0, 1, 0))
-    found = Summary.from_path(write(tmp_path, b"a[1]", "parquet", rows(1, 0)), engine="polars")
+    found = summarize(write(tmp_path, b"a[1]", "parquet", rows(1, 0)), engine="polars").slices
     assert found.whole.n == 2
-    assert found.whole.measure("accuracy") == 1.0
+    assert found.whole.metric("accuracy") == 1.0
 
 
 def test_a_name_that_is_no_text_is_the_file_or_one_line(tmp_path):
@@ -110,5 +110,5 @@ def test_a_name_that_is_no_text_is_the_file_or_one_line(tmp_path):
             pytest.skip("this file system takes text alone")
         assert read_table(path)["label"].to_list() == [1, 0]
         with pytest.raises(FileError, match="rename") as caught:
-            Summary.from_path(path, engine="polars")
+            summarize(path, engine="polars")
         str(caught.value).encode()  # can be printed

@@ -86,7 +86,7 @@ def test_other_classes_are_refused(folder, tmp_path, name, command):
 def test_compare_of_the_same_predictions_is_nothing(folder, name):
     done = run("compare", folder / "plain.csv", folder / f"{name}.csv", "--json")
     assert done.exit_code == 0, done.exception
-    for metric, found in json.loads(done.stdout)["measures"].items():
+    for metric, found in json.loads(done.stdout)["metrics"].items():
         assert abs(found["change"]) < 1e-12, metric
 
 
@@ -104,7 +104,7 @@ def test_compare_with_a_calibrator_meets_by_name(folder):
     ]
     for other in found[1:]:
         for metric in ("brier", "nll", "accuracy"):
-            assert other["measures"][metric]["after"] == pytest.approx(found[0]["measures"][metric]["after"], abs=1e-12)
+            assert other["metrics"][metric]["after"] == pytest.approx(found[0]["metrics"][metric]["after"], abs=1e-12)
 
 
 def test_monitor_meets_by_name(folder, tmp_path):

@@ -148,7 +148,7 @@ def test_the_hint_speaks_of_percentages_where_the_numbers_do(change, said, tmp_p
     pl.DataFrame({"score": score, "label": outcome}).write_csv(tmp_path / "one.csv")
     for call in (
         lambda: calibrant.evaluate(str(tmp_path / "one.csv"), n_resamples=0),
-        lambda: calibrant.measure("brier", outcome, score),
+        lambda: calibrant.metric("brier", outcome, score),
     ):
         with pytest.raises(CalibrantError) as caught:
             call()
@@ -161,7 +161,7 @@ def test_the_hint_of_several_columns(scale, bad, said):
     p = np.random.default_rng(0).dirichlet([1, 1, 1], 60)
     p[7, 2] = bad / scale
     with pytest.raises(CalibrantError, match=said):
-        calibrant.measure("brier", np.arange(60) % 3, scale * p)
+        calibrant.metric("brier", np.arange(60) % 3, scale * p)
 
 
 def test_what_a_new_user_meets(rows, tmp_path):

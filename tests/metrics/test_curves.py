@@ -22,7 +22,7 @@ def data():
 def test_reliability_gives_ece(data, bins):
     curve = metrics.reliability_curve(*data, bins=bins)
     error = (curve.count * np.abs(curve.frequency - curve.score)).sum() / curve.count.sum()
-    assert error == pytest.approx(calibrant.measure("ece", *data, bins=bins))
+    assert error == pytest.approx(calibrant.metric("ece", *data, bins=bins))
     assert (curve.low <= curve.frequency).all()
     assert (curve.frequency <= curve.high).all()
     assert (curve.expected_low <= curve.score).all()
@@ -31,14 +31,14 @@ def test_reliability_gives_ece(data, bins):
 
 def test_cumulative_gives_ks(data):
     curve = metrics.cumulative_curve(*data, view="within-2")
-    assert curve.ks == pytest.approx(calibrant.measure("ks", *data, view="within-2"))
+    assert curve.ks == pytest.approx(calibrant.metric("ks", *data, view="within-2"))
     assert curve.fractile[-1] == pytest.approx(1)
 
 
 def test_isotonic_adds_up(data):
     curve = metrics.isotonic_curve(*data)
     parts = curve.miscalibration - curve.discrimination + curve.uncertainty
-    assert parts == pytest.approx(calibrant.measure("brier", *data, view="top-1"), abs=1e-12)
+    assert parts == pytest.approx(calibrant.metric("brier", *data, view="top-1"), abs=1e-12)
     assert (np.diff(curve.frequency) >= 0).all()
     error = (curve.count * np.abs(curve.frequency - curve.score)).sum() / curve.count.sum()
     assert error == pytest.approx(metrics.calibration_error(*data, estimator=Isotonic()))
@@ -95,7 +95,7 @@ def test_levels_of_bands_lie_between_0_and_1(data, level):
 
 def test_class_table(data):
     table = metrics.class_table(*data)
-    assert table.error.mean() == pytest.approx(calibrant.measure("sce", *data))
+    assert table.error.mean() == pytest.approx(calibrant.metric("sce", *data))
     assert table.share.sum() == pytest.approx(1)
 
 

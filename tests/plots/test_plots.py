@@ -37,7 +37,7 @@ def test_reliability_bins_are_the_measure(rows: Any) -> None:
     for bins in ("width", "mass"):
         shown = plots.plot_reliability(y, p, bins=bins, n_resamples=50)
         error = (shown.weight * abs(shown.x - shown.y)).sum() / shown.weight.sum()
-        assert error == pytest.approx(calibrant.measure("ece", y, p, bins=bins), abs=1e-14)
+        assert error == pytest.approx(calibrant.metric("ece", y, p, bins=bins), abs=1e-14)
         np.testing.assert_allclose(shown.ax.collections[-1].get_offsets(), np.column_stack([shown.x, shown.y]))
         assert shown.count.sum() == len(y)
     assert (shown.low <= shown.high).all()
@@ -80,7 +80,7 @@ def test_reliability_views_and_axes(rows: Any) -> None:
     y, p, _ = rows
     within = plots.plot_reliability(y, p, view="within-2", n_resamples=0)
     error = (within.weight * abs(within.x - within.y)).sum() / within.weight.sum()
-    assert error == pytest.approx(calibrant.measure("ece", y, p, view="within-2"), abs=1e-12)
+    assert error == pytest.approx(calibrant.metric("ece", y, p, view="within-2"), abs=1e-12)
     _, ax = plt.subplots()
     assert plots.plot_reliability(y, p, ax=ax, n_resamples=0, counts=False).ax is ax
     assert ax.get_xlabel() == "confidence of the top label"
@@ -96,7 +96,7 @@ def test_classwise_small_multiples(rows: Any) -> None:
     assert len(shown.displays) == 4
     for k, part in enumerate(shown.displays):
         error = (part.weight * abs(part.x - part.y)).sum() / part.weight.sum()
-        assert error == pytest.approx(calibrant.measure("ece", y, p, view=ClassK(k)), abs=1e-14)
+        assert error == pytest.approx(calibrant.metric("ece", y, p, view=ClassK(k)), abs=1e-14)
         assert part.ax.get_title(loc="left") == f"class {k}"
     with pytest.raises(InputError, match="at least 4 axes"):
         plots.plot_reliability(y, p, view="classwise", n_resamples=0, ax=plt.subplots(1, 2)[1])
@@ -106,7 +106,7 @@ def test_ks_graphs(rows: Any) -> None:
     y, p, _ = rows
     for view in ("top-1", "rank-2", "within-2"):
         shown = plots.plot_ks(y, p, view=view)
-        assert shown.ks == pytest.approx(calibrant.measure("ks", y, p, view=view), abs=1e-14)
+        assert shown.ks == pytest.approx(calibrant.metric("ks", y, p, view=view), abs=1e-14)
         assert len(shown.ax) == 4
         np.testing.assert_array_equal(line(shown.ax[0], "claimed").get_ydata(), shown.score)
         np.testing.assert_array_equal(line(shown.ax[0], "happened").get_ydata(), shown.hits)
@@ -120,7 +120,7 @@ def test_class_errors_average_to_the_measures(rows: Any) -> None:
     y, p, _ = rows
     shown = plots.plot_class_errors(y, p)
     for name, values in shown.errors.items():
-        assert values.mean() == pytest.approx(calibrant.measure(name, y, p), abs=1e-12)
+        assert values.mean() == pytest.approx(calibrant.metric(name, y, p), abs=1e-12)
     heights = [bar.get_height() for bar in shown.ax.patches]
     np.testing.assert_allclose(heights, np.concatenate(list(shown.errors.values())))
 
@@ -159,17 +159,17 @@ def test_calibration_map_on_the_simplex(rows: Any) -> None:
 
 def test_against_temperature_bins_and_size(rows: Any) -> None:
     y, p, logits = rows
-    warm = plots.plot_against_temperature(y, logits, measures=("ece", "nll"), temperatures=[0.5, 1, 2])
-    assert warm.values["ece"][1] == pytest.approx(calibrant.measure("ece", y, p), abs=1e-12)
+    warm = plots.plot_against_temperature(y, logits, metrics=("ece", "nll"), temperatures=[0.5, 1, 2])
+    assert warm.values["ece"][1] == pytest.approx(calibrant.metric("ece", y, p), abs=1e-12)
     assert warm.values["nll"].argmin() == 2
     np.testing.assert_array_equal(line(warm.ax, "nll").get_ydata(), warm.values["nll"])
     assert warm.ax.get_xscale() == "log"
     binned = plots.plot_against_bins(y, p, n_bins=(5, 15), n_resamples=20)
-    expected = [calibrant.measure("ece", y, p, n_bins=m) for m in (5, 15)]
+    expected = [calibrant.metric("ece", y, p, n_bins=m) for m in (5, 15)]
     np.testing.assert_allclose(binned.values["ece"], expected, atol=1e-14)
     assert (binned.reference["ece"] < binned.values["ece"]).all()
     sized = plots.plot_against_sample_size(y, p, sizes=[100, 1500], n_repeats=5)
-    assert sized.values["ks"][1] == pytest.approx(calibrant.measure("ks", y, p), abs=1e-12)
+    assert sized.values["ks"][1] == pytest.approx(calibrant.metric("ks", y, p), abs=1e-12)
     assert sized.low["ece"][0] < sized.high["ece"][0]
     with pytest.raises(InputError, match="at most the 1500 rows"):
         plots.plot_against_sample_size(y, p, sizes=[2000])
@@ -214,7 +214,7 @@ def test_league_of_the_auto_calibrator(rows: Any) -> None:
 
 def test_training_traces() -> None:
     trace = {"step": [1, 2, 3], "train": {"ece": [3, 2, 1]}, "held_out": {"ece": [4, 3, 2], "accuracy": [0, 1, 2]}}
-    shown = plots.plot_training(trace, measures=["ece"])
+    shown = plots.plot_training(trace, metrics=["ece"])
     np.testing.assert_array_equal(line(shown.ax, "ece, held out").get_ydata(), [4, 3, 2])
     assert line(shown.ax, "ece, train").get_linestyle() == "--"
     assert len(shown.ax.get_lines()) == 2

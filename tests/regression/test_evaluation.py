@@ -18,7 +18,7 @@ def rows(n=500, seed=0, over=1.0, bias=0.0):
     return mean + np.sqrt(variance) * (bias + over * rng.standard_normal(n)), mean, variance
 
 
-def test_null_values_equal_resampled_truths():
+def test_null_distribution_equal_resampled_truths():
     """What evaluate says of a calibrated model, against 400 truths drawn from the forecasts themselves."""
     y, mean, variance = rows(300)
     evaluation = room.evaluate(y, mean, variance, n_resamples=4000, rng=0)
@@ -95,11 +95,11 @@ def test_verdict_sees_errors_that_cancel_over_rows():
 
 
 def test_stable_forms():
-    evaluation = room.evaluate(*rows(), rng=0, measures=["dss", "ence"])
+    evaluation = room.evaluate(*rows(), rng=0, metrics=["dss", "ence"])
     plain = evaluation.to_dict()
-    assert list(plain) == ["schema", "n", "measures", "verdict", "judgment", "rejected", "skipped_files"]
-    assert {"value", "null_mean", "pvalue", "low", "high"} <= set(plain["measures"]["dss"])
-    assert list(plain["measures"]) == ["dss", "ence"]
+    assert list(plain) == ["schema", "n", "metrics", "verdict", "judgment", "rejected", "skipped_files"]
+    assert {"value", "null_mean", "pvalue", "low", "high"} <= set(plain["metrics"]["dss"])
+    assert list(plain["metrics"]) == ["dss", "ence"]
     json.dumps(plain, allow_nan=False)
     assert evaluation.to_frame().height == 2
     assert "Verdict:" in str(evaluation)
@@ -171,7 +171,7 @@ def test_compare_is_paired():
     assert comparison["dss"].pvalue < 1e-6
     assert comparison["mse"].change == 0
     assert comparison["mse"].pvalue == 1
-    assert comparison.to_dict()["measures"]["dss"]["low"] > 0
+    assert comparison.to_dict()["metrics"]["dss"]["low"] > 0
     assert "positive change = improved" in str(comparison)
     assert comparison.verdict.startswith("Better: the Dawid-Sebastiani score falls by")
 
@@ -210,13 +210,13 @@ def test_coverage_of_intervals(n, over):
 
 @pytest.mark.slow
 def test_size_of_the_verdict():
-    alarms = sum(room.evaluate(*rows(300, s), measures=["dss"], rng=s).verdict.found for s in range(1000))
+    alarms = sum(room.evaluate(*rows(300, s), metrics=["dss"], rng=s).verdict.found for s in range(1000))
     assert alarms / 1000 <= 0.065
 
 
 def test_names_of_0_1_still_work():
     with pytest.warns(CalibrantDeprecationWarning, match="metric="):
-        found = room.interval(measure="dss", y_true=[0.0, 1.0, -1.0], mean=[0.0] * 3, variance=[1.0] * 3)
+        found = room.interval(metric="dss", y_true=[0.0, 1.0, -1.0], mean=[0.0] * 3, variance=[1.0] * 3)
     assert found == room.interval("dss", [0.0, 1.0, -1.0], [0.0] * 3, [1.0] * 3)
     with pytest.warns(CalibrantDeprecationWarning, match="get_calibrator"):
         assert room.by_short_name("variance-scaling") is room.VarianceScaling

@@ -9,7 +9,7 @@ uncertainty-toolbox 0.1.1, scoringrules 0.10.0, netcal 1.4.0 (numpy 2.4), std = 
     scoringrules.crps_normal(Y, MEAN, std), .logs_normal, .interval_score(Y, low, high, 0.1)
     scoringrules.crps_ensemble(Y, ENSEMBLE, estimator="nrg"), .dssuv_ensemble(Y, ENSEMBLE)
     scoringrules.quantile_score(Y, numpy.quantile(ENSEMBLE, a, axis=1), a), a = .1, .5, .9
-    netcal.metrics.regression.ENCE(bins=10) / UCE(bins=10) .measure((MEAN, std), Y), QCE(bins=1, marginal=True)
+    netcal.metrics.regression.ENCE(bins=10) / UCE(bins=10) .metric((MEAN, std), Y), QCE(bins=1, marginal=True)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from calibrant.scores import ProperScore
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-SCORES = [room.DawidSebastiani(), room.CRPSNormal()]
+SCORES = [room.DawidSebastiani(), room.NormalCRPS()]
 
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda s: s.name)

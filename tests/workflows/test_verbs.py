@@ -115,7 +115,7 @@ def test_compare_with_a_calibrator(folder, form):
     fitted = calibrant.fit(Y, P, method="temperature").calibrator
     found = calibrant.compare(*given(folder, form), calibrator=fitted)
     expected = calibrant.compare(Y, P, fitted.predict_proba(P), injective=True)
-    assert found.to_dict()["measures"].keys() == expected.to_dict()["measures"].keys()
+    assert found.to_dict()["metrics"].keys() == expected.to_dict()["metrics"].keys()
     assert found["brier"].change == pytest.approx(expected["brier"].change, abs=1e-9)
     assert found["brier"].exact
 
@@ -148,7 +148,7 @@ def test_regression_goes_through_every_verb(folder, tmp_path):
     from calibrant.regression import Normal
 
     rows = calibrant.evaluate(folder / "reg.csv", metrics=["crps"], by="site", n_resamples=0)
-    assert list(rows.whole.to_dict()["measures"]) == ["crps"]
+    assert list(rows.whole.to_dict()["metrics"]) == ["crps"]
     assert len(rows.slices) == 2
     arrays = calibrant.evaluate(OUTCOME, Normal(MEAN, VARIANCE), metrics=["crps"], n_resamples=0)
     assert arrays["crps"].value == pytest.approx(rows.whole["crps"].value, abs=1e-12)
@@ -167,7 +167,7 @@ def test_regression_goes_through_every_verb(folder, tmp_path):
 
 def test_level_of_a_report_on_regression(folder):
     wide, narrow = (
-        calibrant.report(folder / "reg.csv", level=level, n_resamples=50).to_dict()["evaluation"]["measures"]["crps"]
+        calibrant.report(folder / "reg.csv", level=level, n_resamples=50).to_dict()["evaluation"]["metrics"]["crps"]
         for level in (0.95, 0.5)
     )
     assert narrow["high"] - narrow["low"] < wide["high"] - wide["low"]
@@ -260,7 +260,7 @@ def test_old_names_work_and_warn(folder, tmp_path):
         calibrant.report(Y, P, league=False, n_resamples=20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert calibrant.evaluate(Y, P, measures="ece", n_resamples=0)["ece"].value > 0
+        assert calibrant.evaluate(Y, P, metrics="ece", n_resamples=0)["ece"].value > 0
 
 
 def test_every_command_has_a_verb_of_its_name():
@@ -305,9 +305,9 @@ def test_errors_speak_of_flags(folder, words, flag, monkeypatch):
 
 def test_metric_and_its_old_name(folder):
     new = command("evaluate", folder / "preds.csv", "--metric", "ece,ks", "--json", "--resamples", 0)
-    old = command("evaluate", folder / "preds.csv", "--measure", "ece", "--measure", "ks", "--json", "--resamples", 0)
+    old = command("evaluate", folder / "preds.csv", "--metric", "ece", "--metric", "ks", "--json", "--resamples", 0)
     assert json.loads(new.stdout) == json.loads(old.stdout)
-    assert list(json.loads(new.stdout)["measures"]) == ["ece", "ks"]
+    assert list(json.loads(new.stdout)["metrics"]) == ["ece", "ks"]
     assert new.stderr == "read: label = label · probabilities = p_0, p_1, p_2 · 600 rows\n"
 
 
@@ -320,5 +320,5 @@ def test_commands_on_patterns_and_regression(folder, tmp_path):
     assert command("explain", "crps").exit_code == 0
     done = command("evaluate", folder / "reg.csv", "--metric", "crps", "--by", "site", "--json", "--resamples", 0)
     document = json.loads(done.stdout)
-    assert list(document["measures"]) == ["crps"]
+    assert list(document["metrics"]) == ["crps"]
     assert len(document["slices"]) == 2

@@ -13,7 +13,7 @@ import click
 
 from calibrant.cli._progress import progress
 from calibrant.core.atomic import write_text
-from calibrant.core.text import table
+from calibrant.core.text import table as text_table
 
 
 @click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})  # also without its group
@@ -151,8 +151,8 @@ def command(
     if yardstick is not None:
         if scale or league or growth:
             raise click.UsageError("--yardstick goes with the races alone.")
-        rows = report.against_yardstick(json.loads(yardstick.read_text(encoding="utf-8")))
-        click.echo("\n".join(("", *table([("task", "best time", "processor time", "memory"), *rows]))))
+        ratios = report.against_yardstick(json.loads(yardstick.read_text(encoding="utf-8")))
+        click.echo("\n".join(["", *text_table([("task", "best time", "processor time", "memory"), *ratios])]))
     if before is not None:
         if scale or league or growth:
             raise click.UsageError("--compare goes with the races alone.")

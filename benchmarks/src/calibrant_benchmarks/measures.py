@@ -43,7 +43,7 @@ def _torchmetrics(p: Array, y: Ints) -> Build:
 def _netcal(p: Array, y: Ints) -> Build:
     def build() -> Callable[[], Any]:
         ece = load("netcal.metrics").ECE(15)
-        return lambda: ece.measure(p, y)
+        return lambda: ece.metric(p, y)
 
     return build
 
@@ -286,7 +286,7 @@ def _mmce(quick: bool) -> list[Entrant]:
 
     def build() -> Callable[[], Any]:
         mmce = load("netcal.metrics").MMCE()
-        return lambda: mmce.measure(p[:few], y[:few])
+        return lambda: mmce.metric(p[:few], y[:few])
 
     return [
         ours("calibrant mmce of 10⁶ rows", lambda: metrics.maximum_mean_calibration_error(y, p)),

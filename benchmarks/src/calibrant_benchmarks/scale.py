@@ -303,9 +303,9 @@ def _apply(path: Path) -> Any:
 
 
 def _cells(path: Path) -> Any:
-    from calibrant.summary.summary import Summary
+    from calibrant.workflows.summarize import summarize
 
-    return Summary.from_path(f"{path}/*.parquet", engine="polars")
+    return summarize(f"{path}/*.parquet", engine="polars").slices
 
 
 BY = ("model", "day")

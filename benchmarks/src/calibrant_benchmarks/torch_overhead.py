@@ -37,7 +37,7 @@ def jobs() -> dict[str, Callable[[], None]]:
     activations = torch.zeros(30 << 20, dtype=torch.uint8)
     del activations  # as after any network's pass: the C library now keeps freed memory instead of asking for it anew
     ct: Any = own  # any version
-    regularized: Any = getattr(ct, "RegularizedLoss", None) or ct.RegularisedLoss
+    regularized: Any = getattr(ct, "RegularizedLoss", None) or ct.RegularizedLoss
     found: dict[str, Callable[[], None]] = {}
 
     def loss(name: str, make: Callable[[], Any], n: int, k: int) -> None:

@@ -35,7 +35,7 @@ ADDED_BY = {
 }
 
 #: Arguments that hold nothing but words of the command line: an error of theirs is one of usage.
-WORDS = ("metrics", "measures", "view", "by", "n_bins")
+WORDS = ("metrics", "view", "by", "n_bins")
 #: Commands in the order in which they are needed.
 STORY = ("evaluate", "fit", "apply", "compare", "check", "report", "monitor", "explain", "demo")
 #: What others call our commands.

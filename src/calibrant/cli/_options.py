@@ -82,11 +82,7 @@ regression_options = _several(
     click.option("--variance", metavar="NAME", help="Column of predicted variances (regression)."),
     click.option("--std", metavar="NAME", help="Column of predicted standard deviations (regression)."),
 )
-#: Metrics by name; --measure is their name in version 0.1.
-metric_options = _several(
-    repeated("-m", "--metric", "metrics", "NAME", "Metric to show (repeat; 'all' for every one)."),
-    click.option("--measure", "measures", multiple=True, metavar="NAME", hidden=True, help="The old name of --metric."),
-)
+metric_options = repeated("-m", "--metric", "metrics", "NAME", "Metric to show (repeat; 'all' for every one).")
 bins_option = click.option("--bins", "n_bins", type=click.IntRange(1), help="Number of bins.  [default: 15]")
 level_option = shown("--level", _SHARE, 0.95, "Level of the intervals.")
 _FAR = "How far predicted and observed frequency may differ and still count as calibrated."
@@ -109,7 +105,7 @@ def join(options: dict[str, Any]) -> dict[str, Any]:
     if "proba" in options:
         options["proba"] = options["proba"] or None
     if "metrics" in options:
-        given = (*options.pop("metrics"), *options.pop("measures", ()))
+        given = options.pop("metrics")
         options["metrics"] = words(given) or None
         if given and options["metrics"] is None:
             raise click.UsageError("--metric must name a metric. Hint: calibrant explain lists them.")

@@ -39,7 +39,6 @@ from calibrant.cli._progress import progress
 @weight_kind_option
 @click.option("--title", default=None, help="Title of the page.")
 @click.option("--no-compare", is_flag=True, help="Do not compare methods of recalibration by cross-validation.")
-@click.option("--no-league", is_flag=True, hidden=True, help="The old name of --no-compare.")
 @shown("--resamples", "n_resamples", click.IntRange(0), 1000, "Label resamplings.")
 @level_option
 @tolerance_option
@@ -53,15 +52,13 @@ from calibrant.cli._progress import progress
     "html writes a page; the others go to standard output.",
 )  # fmt: skip
 @file_options
-def command(
-    file: str, *, output: str, as_json: bool, form: str, no_compare: bool, no_league: bool, **options: Any
-) -> None:
+def command(file: str, *, output: str, as_json: bool, form: str, no_compare: bool, **options: Any) -> None:
     """Write one self-contained page about the predictions in FILE."""
     from calibrant.workflows.report import report
 
     line = "calibrant " + " ".join(shlex.quote(Path(word).name if word == file else word) for word in sys.argv[1:])
     with progress("writing the report", after=2.0):
-        page = report(file, compare_methods=not (no_compare or no_league), command=line, **join(options))
+        page = report(file, compare_methods=not no_compare, command=line, **join(options))
     for note in page.summary.get("notes", ()):
         emit(f"Note: {note}.", err=True)
     form = "json" if as_json else form

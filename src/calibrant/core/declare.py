@@ -197,11 +197,6 @@ class Metric:
         return hash(self.name)  # asked for in every slice
 
     @property
-    def panel(self) -> bool:
-        """The name of `default` in version 0.1."""
-        return self.default
-
-    @property
     def descriptive(self) -> bool:
         """Whether it describes without judging."""
         return self.notion == DESCRIPTIVE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 
 #: Where each public name lives; the summaries and the store have subpackages of their own now.
 _HOMES = {
@@ -12,8 +12,6 @@ _HOMES = {
     "Store": "monitoring.store",
     "Summary": "summary.summary",
     "apply_frame": "engines.apply",
-    "apply_paths": "workflows.former",
-    "evaluate_paths": "workflows.former",
     "fit_frame": "engines.fit",
     "fit_summary": "engines.fit",
     "open_paths": "engines.registry",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 
 #: Where each public name of this subpackage lives.
 _HOMES = {
@@ -16,11 +16,9 @@ _HOMES = {
     "Null": "inference.null",
     "Verdict": "inference.verdict",
     "classwise_tests": "inference.multiplicity",
-    "compare": "workflows.compare",
     "compare_evidence": "inference.comparison",
     "cox_calibration": "inference.cox",
     "equivalence_test": "inference.equivalence",
-    "evaluate": "workflows.evaluate",
     "evaluate_evidence": "inference.evaluation",
     "evaluate_slices": "inference.slices",
     "expected_ece": "inference.bias",
@@ -35,12 +33,11 @@ _HOMES = {
     "spiegelhalter_test": "inference.tests",
     "test_calibration": "inference.tests",
 }
-_RENAMED = {"null_values": "null_distribution", "smallest_n": "required_sample_size"}
 __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, _HOMES, _RENAMED)
+    return lazy_attribute(__name__, name, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant._deprecated import lazy_attribute
 from calibrant._typing import RNG, ArrayLike, Floats, Ints
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
 from calibrant.core.declare import Metric, Recipe, declared, lookup
@@ -26,7 +25,7 @@ from calibrant.inference.facts import judged, judged_name, through
 from calibrant.inference.means import bca_ends
 from calibrant.views import TopLabel
 
-__all__ = ["Comparison", "compare_evidence", "compare_forecasts", "compared_metrics"]
+__all__ = ["Comparison", "compare_evidence", "compared_metrics"]
 
 SCHEMA = 1
 #: From row differences, weights and clusters to the ends of an interval.
@@ -68,7 +67,7 @@ class Comparison(MetricTable):
         return {
             "schema": SCHEMA,
             "n": self.n,
-            "measures": {
+            "metrics": {
                 r.name: {
                     "before": r.before,
                     "after": r.after,
@@ -96,10 +95,6 @@ class Comparison(MetricTable):
 
     def _repr_html_(self) -> str:
         return wording.comparison_html(self)
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, {"compare": "workflows.compare"})  # the verb, under its old address
 
 
 def compare_evidence(
@@ -163,11 +158,6 @@ def compare_evidence(
         return done
     notes += ("weights that are no counts give values alone on an engine",) * mute + first.notes
     return replace(done, notes=notes, rejected=first.rejected, skipped=first.skipped)
-
-
-def compare_forecasts(first: Any, second: Any, *, measures: Iterable[str] | None = None, **options: Any) -> Comparison:
-    """Compare two checked forecasts: `compare_evidence` under its name of version 0.1."""
-    return compare_evidence(first, second, metrics=options.pop("metrics", measures), **options)
 
 
 def compared_metrics(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
 from calibrant._typing import RNG, ArrayLike
 from calibrant.core.arguments import check_options
 from calibrant.core.clusters import FEWEST, RARELY, few_clusters, few_surprises, too_few
@@ -30,7 +29,7 @@ from calibrant.inference.null import null_distribution
 from calibrant.inference.verdict import TOLERANCE, Verdict, judge
 from calibrant.views import ClassK, Classwise, TopLabel, View
 
-__all__ = ["Evaluation", "evaluate_evidence", "evaluate_forecast"]
+__all__ = ["Evaluation", "evaluate_evidence"]
 
 SCHEMA = 1
 #: Why a score that can be infinite has no interval.
@@ -47,7 +46,7 @@ class MetricTable(Record):
         """Return the table as a Polars frame, one row per metric."""
         import polars as pl
 
-        rows = [{"measure": name, **values} for name, values in self.to_dict()["measures"].items()]
+        rows = [{"metric": name, **values} for name, values in self.to_dict()["metrics"].items()]
         return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -97,7 +96,7 @@ class Evaluation(MetricTable):
             "schema": SCHEMA,
             "n": self.n,
             **({} if self.task == "regression" else {"n_classes": self.n_classes}),
-            "measures": {result.name: metric_dict(result) for result in self.results},
+            "metrics": {result.name: metric_dict(result) for result in self.results},
             "verdict": str(self.verdict),
             "judgment": self.verdict.to_dict(),
             **({} if self.in_sample is None else {"in_sample": self.in_sample}),
@@ -226,10 +225,6 @@ def needed(
     return [kept[i] for i in sorted({found[0] for found in sources})], scores
 
 
-def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, {"evaluate": "workflows.evaluate"})  # the verb, under its old address
-
-
 def evaluate_evidence(
     evidence: Evidence,
     *,
@@ -354,11 +349,6 @@ def _risk(evidence: Any, level: float, clusters: Any) -> CoxCalibration | None:
     if few_clusters(clusters):
         return None
     return cox_of(evidence.pairs_of(ClassK(1)), evidence.n, level=level, clusters=clusters)
-
-
-def evaluate_forecast(evidence: Evidence, *, measures: Iterable[str] | str | None = None, **options: Any) -> Evaluation:
-    """Evaluate checked predictions: `evaluate_evidence` under its name of version 0.1."""
-    return evaluate_evidence(evidence, metrics=options.pop("metrics", measures), **options)
 
 
 def _result(name: str, metric: Metric, value: float, null: NullDistribution | None, interval: Any) -> Result:

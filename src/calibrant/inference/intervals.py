@@ -99,8 +99,8 @@ def interval(
     """
     check_names(method, METHODS, "method", "interval")
     check_share(level, "level", "interval")
-    measure = lookup(name, "interval", "classes")
-    recipe = measure.build(caller="interval", **params)
+    metric = lookup(name, "interval", "classes")
+    recipe = metric.build(caller="interval", **params)
     named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
     forecast = check_forecast(y_true, y_proba, caller="interval", normalize=normalize, pairs=pairs, **named)
     if not forecast.counts and groups is None and method in ("auto", "hall", "normal"):
@@ -116,7 +116,7 @@ def interval(
         null = null_distribution({name: recipe}, forecast, n_resamples, rng, check_groups(groups, forecast))
         pvalue = null[name].pvalue(forecast.value(recipe)) if name in null else None
     how: dict[str, Any] = {"level": level, "groups": groups, "method": method, "pvalue": pvalue}
-    found = offered_interval(measure, recipe, forecast, n_resamples=n_resamples, rng=rng, **how)
+    found = offered_interval(metric, recipe, forecast, n_resamples=n_resamples, rng=rng, **how)
     if found is None:
         raise input_error(
             "method",

@@ -121,7 +121,7 @@ class FileEvaluation:
                 {
                     "by": jsonable(part.by),
                     "n": part.evaluation.n,
-                    "measures": part.evaluation.to_dict()["measures"],
+                    "metrics": part.evaluation.to_dict()["metrics"],
                     "verdict": str(part.evaluation.verdict),
                     "judgment": part.evaluation.verdict.to_dict(),
                     "corrected_pvalue": part.corrected,

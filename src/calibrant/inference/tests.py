@@ -45,7 +45,6 @@ def test_calibration(
     space: Space = "proba",
     normalize: bool = False,
     rng: RNG = None,
-    measure: str | None = None,
 ) -> TestResult:
     """Test whether the forecasts are calibrated.
 
@@ -69,8 +68,6 @@ def test_calibration(
         Label resamplings; up to ten times as many where the p-value is small.
     rng : None, int or Generator
         Randomness.
-    measure
-        The name of `metric` in version 0.1.
 
     Returns
     -------
@@ -86,7 +83,6 @@ def test_calibration(
     True
     """
     check_names(method, tuple(_METHODS), "method", "test_calibration")
-    metric = measure if metric is None else metric
     if metric is not None and method != "resampling":
         raise input_error(
             "metric", "test_calibration", "go with method='resampling'", f"method={method!r}", "drop one of the two"

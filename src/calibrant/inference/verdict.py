@@ -196,11 +196,6 @@ class Facts(Record):
         """The p-value of the whole test: of the judged view and of the classes, each corrected for the other."""
         return None if self.pvalue is None else min(self.pvalue, *(gap.pvalue for gap in self.class_gaps), 1.0)
 
-    @property
-    def lean(self) -> float:
-        """The name of `bias` in version 0.1."""
-        return self.bias
-
 
 def judge(facts: Any, tolerance: float = TOLERANCE) -> Verdict:
     """Return the verdict on facts: the one place where status and words are decided.

@@ -10,7 +10,7 @@ from calibrant.core.catalog import Listing
 from calibrant.core.declare import Metric, declared, lookup
 from calibrant.core.inputs import check_names
 
-__all__ = ["TASKS", "MetricList", "list_measures", "list_metrics", "measure", "metric"]
+__all__ = ["TASKS", "MetricList", "list_metrics", "metric"]
 
 #: What a metric or calibrator may be for.
 TASKS = ("classes", "regression")
@@ -105,5 +105,3 @@ def list_metrics(task: str | None = "classes") -> MetricList:
 
 
 #: Names of the first edition, kept.
-measure = metric
-list_measures = list_metrics

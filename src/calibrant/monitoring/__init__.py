@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 
 _HOMES = {
     "FamilyReport": "monitoring.family",
@@ -13,7 +13,6 @@ _HOMES = {
     "add_day": "monitoring.days",
     "add_models": "monitoring.family",
     "compare_windows": "monitoring.windows",
-    "monitor": "workflows.monitor",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605 -- names of the mapping
 

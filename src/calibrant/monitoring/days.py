@@ -320,7 +320,7 @@ def _facts(
     else:
         gains = day_increments(table, tolerance) if unit == "day" else log_increments(table, tolerance)
     kept = [m for m in CHART if not (summary.pairs and m in ("nll", "brier"))]
-    values = {m: summary.measure(m) for m in kept}
+    values = {m: summary.metric(m) for m in kept}
     event = {}
     if not store_view(settings, summary).top_label_only:  # of two classes the bets are on the event
         event = {"event": str((summary.classes or (0, 1))[1])}

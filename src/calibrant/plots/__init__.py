@@ -5,9 +5,6 @@ matplotlib loads when something is drawn (``pip install 'calibrant[plots]'``); n
 
 from __future__ import annotations
 
-from typing import Any
-
-from calibrant._deprecated import warn_renamed
 from calibrant.plots.against import plot_against_bins, plot_against_sample_size, plot_against_temperature
 from calibrant.plots.calibration_map import plot_calibration_map
 from calibrant.plots.class_errors import plot_class_errors
@@ -25,10 +22,3 @@ __all__ = [
     "plot_class_errors", "plot_ks", "plot_local", "plot_methods", "plot_pit", "plot_rejection", "plot_reliability",
     "plot_risk_coverage", "plot_training", "plot_variance"
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name == "plot_league":
-        warn_renamed("calibrant.plots.plot_league", "calibrant.plots.plot_methods")
-        return plot_methods
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,12 +50,6 @@ class AgainstDisplay(Display):
         ax.legend(frameon=False)
 
 
-def _list(metrics: Names, measures: Names | None, caller: str) -> list[str]:
-    """Return the names; `measures` is the keyword of version 0.1."""
-    chosen = metrics if measures is None else measures
-    return check_words(chosen, "metrics", caller, 1)
-
-
 def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
     points = np.asarray(to_float(to_array(values, argument, caller), argument, caller), dtype=np.float64)
     if points.ndim != 1 or not len(points) or not (np.isfinite(points) & (points > 0)).all():
@@ -74,7 +68,6 @@ def plot_against_temperature(
     classes: ArrayLike | None = None,
     ax: Any = None,
     style: str = "calibrant",
-    measures: Names | None = None,
 ) -> AgainstDisplay:
     """Draw metrics against the softmax temperature the logits are divided by.
 
@@ -101,7 +94,7 @@ def plot_against_temperature(
         with np.errstate(divide="ignore"):
             logits = read.matrix if read.space == "logit" else np.maximum(np.log(read.proba()), -700.0)
     raw = to_float(to_array(logits, "logits", caller), "logits", caller).astype(np.float64)
-    values: dict[str, list[float]] = {name: [] for name in _list(metrics, measures, caller)}
+    values: dict[str, list[float]] = {name: [] for name in check_words(metrics, "metrics", caller, 1)}
     for temperature in grid:
         forecast = check_forecast(
             y_true, raw / temperature, caller=caller, sample_weight=sample_weight, classes=classes, space="logit"
@@ -127,7 +120,6 @@ def plot_against_bins(
     rng: RNG = 0,
     ax: Any = None,
     style: str = "calibrant",
-    measures: Names | None = None,
 ) -> AgainstDisplay:
     """Draw binned metrics against the number of bins, beside what a calibrated model would show (dashed).
 
@@ -151,7 +143,7 @@ def plot_against_bins(
     forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
     check_count(n_resamples, "n_resamples", caller)
     random = generator(rng, caller)
-    names = _list(metrics, measures, caller)
+    names = check_words(metrics, "metrics", caller, 1)
     recipes = {(name, int(m)): lookup(name, caller, "classes").build(n_bins=int(m)) for name in names for m in grid}
     values = {name: np.array([recipes[name, int(m)].value(forecast) for m in grid]) for name in names}
     reference: dict[str, Floats] = {}
@@ -178,7 +170,6 @@ def plot_against_sample_size(
     rng: RNG = 0,
     ax: Any = None,
     style: str = "calibrant",
-    measures: Names | None = None,
 ) -> AgainstDisplay:
     """Draw metrics of random parts of the rows against their size: mean and 90% range.
 
@@ -204,7 +195,7 @@ def plot_against_sample_size(
     if grid.max() > forecast.n:
         raise input_error("sizes", caller, f"be at most the {forecast.n} rows", str(int(grid.max())), "leave it out")
     random = generator(rng, caller)
-    recipes = {name: lookup(name, caller, "classes").build() for name in _list(metrics, measures, caller)}
+    recipes = {name: lookup(name, caller, "classes").build() for name in check_words(metrics, "metrics", caller, 1)}
     found = np.empty((len(recipes), len(grid), check_count(n_repeats, "n_repeats", caller, 1, "20")))
     for i, size in enumerate(grid):
         for j in range(n_repeats):

@@ -66,7 +66,6 @@ def plot_class_errors(
     space: Space = "proba",
     ax: Any = None,
     style: str = "calibrant",
-    measures: tuple[str, ...] | str | None = None,
 ) -> ClassErrorsDisplay:
     """Draw the calibration error of each class.
 
@@ -89,8 +88,7 @@ def plot_class_errors(
     caller = "plot_class_errors"
     forecast = to_forecast(y_true, y_proba, caller, sample_weight=sample_weight, classes=classes, space=space)
     errors: dict[str, Floats] = {}
-    chosen = metrics if measures is None else measures
-    for name in check_words(chosen, "metrics", caller, 1):
+    for name in check_words(metrics, "metrics", caller, 1):
         estimator, threshold = KINDS[check_names(name, tuple(KINDS), "metrics", caller)]
         errors[name] = estimator.power(estimator.fill(forecast, Classwise(threshold=threshold)), 1.0)
     names = tuple(str(name) for name in forecast.classes or range(forecast.n_classes))

@@ -37,8 +37,6 @@ ax : matplotlib Axes, optional
     Where to draw.
 style : {"calibrant", "matplotlib"}
     Our look, or the reader's own matplotlib settings for colors, grid and spines.
-measures
-    The name of `metrics` in version 0.1.
 """
 
 

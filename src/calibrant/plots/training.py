@@ -17,7 +17,7 @@ from calibrant.plots.displays import Display, document
 
 @dataclass(frozen=True)
 class TrainingDisplay(Display):
-    """Values over `step`, one line per side ("held_out", "train") and measure."""
+    """Values over `step`, one line per side ("held_out", "train") and metric."""
 
     step: Floats
     lines: dict[str, dict[str, Floats]]
@@ -41,7 +41,6 @@ def plot_training(
     metrics: Sequence[str] | None = None,
     ax: Any = None,
     style: str = "calibrant",
-    measures: Sequence[str] | None = None,
 ) -> TrainingDisplay:
     """Draw metrics over training.
 
@@ -59,8 +58,7 @@ def plot_training(
     array([0.2, 0.1])
     >>> pyplot().close("all")
     """
-    given = measures if metrics is None else metrics
-    chosen = None if given is None else check_words(given, "metrics", "plot_training")
+    chosen = None if metrics is None else check_words(metrics, "metrics", "plot_training")
     rule, hint = "map step and names of metrics to lists of numbers", "pass {'step': [1, 2], 'ece': [0.2, 0.1]}"
     if "step" not in check_type(trace, Mapping, "trace", "plot_training", rule, hint):
         raise input_error("trace", "plot_training", rule, f"the keys {list(trace)}", hint)

@@ -11,10 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 from calibrant.calibrators import _artifact, list_calibrators
 from calibrant.calibrators import get_calibrator as _get_calibrator
-from calibrant.core.declare import declared
 from calibrant.core.predictions import Normal, Prediction, Quantiles, Samples
 from calibrant.errors import FileError
 from calibrant.metrics.regression import (
@@ -41,7 +40,7 @@ from calibrant.metrics.regression import (
     variance_calibration_error,
     vce,
 )
-from calibrant.regression.evaluation import Comparison, RegressionEvaluation, compare, evaluate, interval
+from calibrant.regression.evaluation import Comparison, compare, evaluate, interval
 from calibrant.regression.tables import PitTable, VarianceTable, compute_pit, compute_variance_table, pit_values
 from calibrant.regression.tests import pit_ks_test, skce_test
 from calibrant.scores.normal import DawidSebastiani, NormalCRPS
@@ -56,15 +55,11 @@ _HOMES = {
     **dict.fromkeys(("RegressionCalibrator", "StdScaling", "VarianceScaling"), "calibrators.regression"),
     "get_calibrator": "regression",
 }
-#: The name of version 0.1.
-CRPSNormal = NormalCRPS
-#: Short name -> (what it estimates, bound) of the default set, in the order of the table.
-MEASURES = {metric.name: (metric.estimates, metric.bound) for metric in declared("regression") if metric.default}
 
 __all__ = [
-    "MEASURES", "AutoVarianceCalibrator", "CRPSNormal", "Comparison", "DawidSebastiani", "Identity",
+    "AutoVarianceCalibrator", "Comparison", "DawidSebastiani", "Identity",
     "IsotonicQuantiles", "Normal", "NormalCRPS", "NormalKernelScore", "PitTable", "Prediction", "Quantiles",
-    "RegressionCalibrator", "RegressionEvaluation", "Samples", "StdScaling", "VarianceScaling", "VarianceTable",
+    "RegressionCalibrator", "Samples", "StdScaling", "VarianceScaling", "VarianceTable",
     "average_variance", "bias", "calibration_error", "calibrator_classes", "compare", "compute_pit",
     "compute_variance_table", "crps", "decomposition", "dss", "ence", "evaluate", "get_calibrator", "interval",
     "interval_score", "load", "mean_squared_error", "mean_standardized_residual", "mean_variance", "mse", "nll",
@@ -126,7 +121,7 @@ def load(path: str | Path) -> RegressionCalibrator:
 
 
 def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, _HOMES, {"by_short_name": "get_calibrator"})
+    return lazy_attribute(__name__, name, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from calibrant._deprecated import renamed_argument
 from calibrant._typing import RNG, ArrayLike
 from calibrant.core.declare import declared, lookup
 from calibrant.core.inputs import check_names
@@ -19,11 +18,9 @@ from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.intervals import offered_interval
 from calibrant.inference.verdict import TOLERANCE
 
-__all__ = ["Comparison", "RegressionEvaluation", "compare", "evaluate", "interval"]
+__all__ = ["Comparison", "compare", "evaluate", "interval"]
 
 Method = Literal["auto", "normal", "bca"]
-#: The name of version 0.1: there is one class for every task.
-RegressionEvaluation = Evaluation
 
 
 def evaluate(
@@ -40,7 +37,6 @@ def evaluate(
     groups: ArrayLike | None = None,
     tolerance: float = TOLERANCE,
     rng: RNG = None,
-    measures: Iterable[str] | str | None = None,
 ) -> Evaluation:
     """Measure the calibration of mean and variance, say how sure that is, and put it into words.
 
@@ -64,8 +60,6 @@ def evaluate(
         As in `calibrant.evaluate`.
     rng : None, int or Generator
         Coins of samples and quantiles, and draws of null distributions.
-    measures
-        The name of `metrics` in version 0.1.
 
     Returns
     -------
@@ -93,7 +87,7 @@ def evaluate(
     rows = check_rows(y_true, mean, variance, caller="evaluate", sample_weight=sample_weight, coins=generator)
     return evaluate_evidence(
         rows,
-        metrics=measures if metrics is None else metrics,
+        metrics=metrics,
         n_bins=n_bins,
         params={"levels": levels},
         level=level,
@@ -104,7 +98,6 @@ def evaluate(
     )
 
 
-@renamed_argument("measure", "metric")
 def interval(
     metric: str,
     y_true: ArrayLike,
@@ -152,13 +145,13 @@ def interval(
     """
     caller = "interval"
     means = [declaration.name for declaration in declared("regression") if declaration.build().is_mean]
-    chosen = lookup(check_names(metric, tuple(means), "metric", caller), caller, "regression")
+    metrics = lookup(check_names(metric, tuple(means), "metric", caller), caller, "regression")
     check_names(method, ("auto", "normal", "bca"), "method", caller)
     check_share(level, "level", caller)
     rows = check_rows(y_true, mean, variance, caller=caller, sample_weight=sample_weight, counts=True)
     found = offered_interval(
-        chosen,
-        chosen.build(),
+        metrics,
+        metrics.build(),
         rows,
         level=level,
         groups=groups,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
-from calibrant._deprecated import lazy_attribute
 from calibrant._typing import Floats
 from calibrant.core.inputs import Forecast
 from calibrant.reporting.page import Report
@@ -13,11 +12,7 @@ from calibrant.reporting.recalibration import apply_named, apply_to_rows, compar
 from calibrant.reporting.regression import summarize_rows
 from calibrant.reporting.summary import summarize
 
-__all__ = ["Report", "report", "report_evidence", "report_forecast", "summarize"]
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, {"report": "workflows.report"})  # the verb, under its old address
+__all__ = ["Report", "report_evidence", "summarize"]
 
 
 def report_evidence(
@@ -27,7 +22,6 @@ def report_evidence(
     calibrator: Any | None = None,
     calibrated: Floats | None = None,
     compare_methods: bool = True,
-    league: bool | None = None,
     **settings: Any,
 ) -> Report:
     """Return the report on evidence: checked rows, a `Summary`, or the `Slices` of an engine.
@@ -53,9 +47,6 @@ def report_evidence(
     repair: dict[str, Any] | None = None
     if calibrator is not None:
         after, repair = apply_named(evidence, calibrator, calibrated)
-    elif after is None and (compare_methods if league is None else league) and getattr(evidence, "has_vectors", False):
+    elif after is None and compare_methods and getattr(evidence, "has_vectors", False):
         repair = compare_methods_on(evidence)
     return Report(summarize(evidence, after=after, repair=repair, **settings))
-
-
-report_forecast = report_evidence

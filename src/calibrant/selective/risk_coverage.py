@@ -266,8 +266,8 @@ def coverage_at_risk(
     thresholds are tested by the exact binomial bound, from few rows to all. Three of them are starts: the fewest rows
     that could pass without an error (half of `delta`), all rows, and the geometric middle (a quarter each). A threshold
     that passes hands its share of `delta` on to the next, so a walk from any start goes on until it fails [1], [2]; all
-    that passed hold together with probability 1 − delta, and the largest is returned. (The bisection of [3], used in
-    version 0.1, divides `delta` by ⌈log₂ n⌉ and answers less often.)
+    that passed hold together with probability 1 − delta, and the largest is returned. (The bisection of [3]
+    divides `delta` by ⌈log₂ n⌉ and answers less often.)
 
     References
     ----------

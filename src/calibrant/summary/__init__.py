@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._deprecated import lazy_attribute
+from calibrant._lazy import lazy_attribute
 
 _HOMES = {"Slices": "summary.slices", "Summary": "summary.summary"}
 __all__ = sorted(_HOMES)  # noqa: PLE0605 -- names of the mapping

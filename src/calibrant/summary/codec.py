@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -76,22 +75,22 @@ def unpack(data: bytes, kind: type[Summary]) -> Summary:
     if len(data) < _HEAD.size or data[:6] != MAGIC:
         raise FileError("These bytes are not a Summary. Hint: use what Summary.to_bytes() gave.")
     _, schema, length, checksum = _HEAD.unpack_from(data)
-    if schema > SCHEMA:
+    if schema != SCHEMA:
         raise FileError(
-            f"This Summary has schema {schema}; this version reads up to {SCHEMA}. Hint: update calibrant to read it."
+            f"This Summary has schema {schema}; this version reads {SCHEMA}. Hint: summarize the rows again."
         )
     body = data[_HEAD.size :]
     if len(body) != length or hashlib.sha256(body).digest() != checksum:
         raise FileError("This Summary is damaged (its checksum does not match). Hint: copy or write it again.")
     try:
-        return _read(body, schema, kind)
+        return _read(body, kind)
     except (*_DAMAGE, CalibrantError) as error:
         raise FileError(
             f"This Summary is damaged ({type(error).__name__}: {error}). Hint: copy or write it again."
         ) from error
 
 
-def _read(body: bytes, schema: int, kind: type[Summary]) -> Summary:
+def _read(body: bytes, kind: type[Summary]) -> Summary:
     (size,) = struct.unpack_from("<Q", body)
     head = json.loads(body[8 : 8 + size].decode())
     raw = zlib.decompress(body[8 + size :])
@@ -123,20 +122,10 @@ def _read(body: bytes, schema: int, kind: type[Summary]) -> Summary:
         w, ws, wt = (take(groups * m).reshape(groups, m) for _ in range(3))
         summary.add_bins(view, m, Bins(w, ws, wt))
     sums = {
-        name: _score_sums([float.fromhex(x) for x in values], schema)
-        for name, values in head["sums"].items()
-        if "." not in name
+        name: ScoreSums(*(float.fromhex(x) for x in values)) for name, values in head["sums"].items() if "." not in name
     }
     summary.add_rows(head["n"], head["fractional"], sums, head["rejected"])
     summary.skipped = tuple(head.get("skipped", ()))
     if place != len(raw):
         raise ValueError("arrays left over")
     return summary
-
-
-def _score_sums(values: list[float], schema: int) -> ScoreSums:
-    """Return the sums of a score; schema 1 kept Σw, Σw·x and Σw·x² alone: the value and its variance."""
-    if schema > 1:
-        return ScoreSums(*values)
-    w, wx, wx2 = values
-    return ScoreSums(w, wx, max(wx2 - wx * wx / w, 0.0) if w and math.isfinite(wx) else math.nan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -90,10 +89,6 @@ class CellEvidence:
             notes.append(f"{count(sum(self.rejected.values()))} rows were left out ({why})")
         if self.skipped:
             notes.append(f"{len(self.skipped)} files could not be read and were left out")
-        if any(math.isfinite(sums.wx) and math.isnan(sums.c3) for sums in self.sums.values()):
-            notes.append(
-                "sums written by version 0.1: mean scores have no interval or p-value; summarize the rows again"
-            )
         return tuple(notes)
 
     def need_counts(self, what: str) -> None:

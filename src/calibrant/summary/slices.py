@@ -135,14 +135,12 @@ class Slices:
         slice_resamples: int | None = None,
         tolerance: float = TOLERANCE,
         rng: RNG = None,
-        measures: Iterable[str] | str | None = None,
     ) -> FileEvaluation:
         """Evaluate the whole and every slice; the tests of slices are corrected for their number.
 
         The same test as on rows: see `calibrant.inference.slices`.
         """
-        chosen = measures if metrics is None else metrics
-        names = None if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+        names = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
         return evaluate_slices(
             self.whole,
             self.sorted_parts(),

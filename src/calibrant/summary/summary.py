@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
-from calibrant._deprecated import lazy_attribute
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.cells import Growing, add_bins, fill_cells
 from calibrant.core.declare import Recipe, lookup
@@ -28,18 +27,12 @@ from calibrant.summary.evidence import CellEvidence
 from calibrant.summary.sums import RowSums, row_sums, score_name
 from calibrant.views import Classwise, Entropy, TopLabel, View, as_view, needs_rows
 
-if TYPE_CHECKING:
-    from calibrant.summary.slices import Slices
-
 __all__ = ["Summary"]
 
 #: More classes than this are no request that could be met.
 MOST_CLASSES = 1_000_000
 #: Why a row was left out by an engine.
 REASONS = ("missing", "label", "outside", "weight")
-
-#: Where `from_frame` and `from_path` find those who read: layers above, which a summary does not import.
-_ABOVE = {"summarize": "engines.frames", "summarize_path": "workflows.sources"}
 
 
 class Summary(CellEvidence):
@@ -409,8 +402,6 @@ class Summary(CellEvidence):
             raise needs_rows(f"the metric {short}")
         return self.value(recipe)
 
-    measure = metric
-
     def evaluate(
         self,
         *,
@@ -420,7 +411,6 @@ class Summary(CellEvidence):
         n_resamples: int = 1000,
         tolerance: float = TOLERANCE,
         rng: RNG = None,
-        measures: Iterable[str] | str | None = None,
     ) -> Evaluation:
         """Return the same table as `calibrant.evaluate`, from cells.
 
@@ -432,12 +422,12 @@ class Summary(CellEvidence):
         ----------
         metrics : iterable of str, optional
             Short names, ``"name@view"`` for another view; default the default set; ``"all"``: every one it can.
-        n_bins, level, n_resamples, tolerance, rng, measures
+        n_bins, level, n_resamples, tolerance, rng
             As in `calibrant.evaluate`.
         """
         return evaluate_evidence(
             self,
-            metrics=measures if metrics is None else metrics,
+            metrics=metrics,
             n_bins=n_bins,
             level=level,
             n_resamples=n_resamples,
@@ -469,16 +459,6 @@ class Summary(CellEvidence):
     def from_bytes(cls, data: bytes) -> Summary:
         """Read what `to_bytes` wrote; damaged or newer data are refused."""
         return unpack(data, cls)
-
-    @classmethod
-    def from_frame(cls, frame: Any, **options: Any) -> Slices:
-        """Summarize a frame or relation of any engine: see `calibrant.engines.frames.summarize`."""
-        return lazy_attribute("calibrant", "summarize", _ABOVE)(frame, **options)
-
-    @classmethod
-    def from_path(cls, path: str, **options: Any) -> Slices:
-        """Summarize files by path or pattern: `engine`, `master`, and the options of `calibrant.engines.summarize`."""
-        return lazy_attribute("calibrant", "summarize_path", _ABOVE)(path, **options)
 
     def __repr__(self) -> str:
         what = "top-label pairs" if self.pairs else f"{self.n_classes} classes"

@@ -20,7 +20,6 @@ def assert_calibrated(
     metric: str = "ks",
     min_pvalue: float | None = None,
     undecided: str = "point",
-    measure: str | None = None,
     **options: Any,
 ) -> None:
     """Raise AssertionError, with the whole evaluation, unless a calibration error is small enough.
@@ -38,8 +37,6 @@ def assert_calibrated(
     undecided : {"point", "pass", "fail"}
         What happens where the interval of the metric holds `max_error`: the value decides (default), pass, fail. It is
         the gate of `calibrant.check`.
-    measure
-        The name of `metric` in version 0.1.
     **options
         Further options of `calibrant.evaluate` (``space``, ``classes``, ``sample_weight``, ``rng`` …).
 
@@ -56,7 +53,6 @@ def assert_calibrated(
     ...
     AssertionError: ks is 0.2 (class 1), more than the 0.1 allowed ...
     """
-    metric = metric if measure is None else measure
     check_type(metric, str, "metric", "assert_calibrated", "be the name of a metric", "for example 'ks'")
     pvalues = {} if min_pvalue is None else {"ks": min_pvalue}
     gate = check(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from calibrant._deprecated import warn_renamed
 from calibrant.errors import require
 
 require("torch", "torch", "calibrant.torch")
@@ -34,10 +33,3 @@ __all__ = [
     "focal_loss", "kl", "label_smoothing", "mc_dropout", "mmce_loss", "predict", "refresh_batch_norm",
     "soft_ece_loss", "uce_loss"
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    if name == "RegularisedLoss":
-        warn_renamed("calibrant.torch.RegularisedLoss", "calibrant.torch.RegularizedLoss")
-        return RegularizedLoss
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._deprecated import warn_renamed
 from calibrant.calibrators._torch_module import WideStates
 from calibrant.core.tables import Table
 from calibrant.errors import input_error
@@ -37,8 +36,6 @@ class StreamingCalibration(WideStates):
         Rows with this label do not count: padding, unlabeled pixels.
     weighted : bool, default=False
         Whether `update` takes a `sample_weight`; the state is half as large again.
-    measures
-        The name of `metrics` in version 0.1.
 
     Notes
     -----
@@ -69,11 +66,9 @@ class StreamingCalibration(WideStates):
         *,
         ignore_index: int = IGNORE,
         weighted: bool = False,
-        measures: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        names = metrics if measures is None else measures
-        self._stream = Stream(n_classes, names, space, CALLER, ignore_index=ignore_index, weighted=weighted)
+        self._stream = Stream(n_classes, metrics, space, CALLER, ignore_index=ignore_index, weighted=weighted)
         self.n_classes, self.space, self.metrics = self._stream.n_classes, space, self._stream.metrics
         self.add_wide("state", torch.zeros(self._stream.size, dtype=torch.float64), persistent=False)
 
@@ -109,12 +104,6 @@ class StreamingCalibration(WideStates):
     def reset(self) -> None:
         """Forget everything."""
         self.state.zero_()
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The name of `metrics` in version 0.1."""
-        warn_renamed("StreamingCalibration.measures", "StreamingCalibration.metrics")
-        return self.metrics
 
     def extra_repr(self) -> str:
         """Show the parameters."""

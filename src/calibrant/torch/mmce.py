@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from calibrant._deprecated import warn_renamed
 from calibrant.torch.batch import (
     IGNORE,
     BatchLoss,
@@ -39,7 +38,6 @@ def mmce_loss(
     ignore_index: int = IGNORE,
     class_weight: Tensor | None = None,
     sample_weight: Tensor | None = None,
-    normalisation: Normalization | None = None,
 ) -> Tensor:
     """Kernel distance between confidence and correctness over all pairs of a batch.
 
@@ -55,8 +53,6 @@ def mmce_loss(
         "official" reproduces the authors' program for the weighted form: the *mean* over pairs divided
         once more by m² + 10⁻⁵, n² + 10⁻⁵, mn + 10⁻⁵, the root of (value + 10⁻¹⁰), and 0 for a batch
         without a correct or without a wrong row. It is smaller than the formula by roughly the number of rows.
-    normalisation
-        The name of `normalization` in version 0.1.
 
     Returns
     -------
@@ -85,9 +81,6 @@ def mmce_loss(
     >>> mmce_loss(torch.tensor([[60.0, 0.0], [60.0, 0.0]]), torch.tensor([0, 1]), weighted=False).item()
     0.5
     """
-    if normalisation is not None:
-        warn_renamed("mmce_loss(normalisation=...)", "mmce_loss(normalization=...)")
-        normalization = normalisation
     check_positive(width, "width", "mmce_loss")
     check_word(normalization, ("paper", "official"), "normalization", "mmce_loss")
     batch = check_batch(logits, target, "mmce_loss", ignore_index, class_weight, sample_weight)
@@ -213,8 +206,6 @@ class MMCELoss(BatchLoss):
         The weighted form its authors train with.
     normalization : {"paper", "official"}, default="paper"
         The formula, or the authors' doubly divided program.
-    normalisation
-        The name of `normalization` in version 0.1.
 
     Examples
     --------
@@ -234,12 +225,8 @@ class MMCELoss(BatchLoss):
         *,
         ignore_index: int = IGNORE,
         class_weight: Tensor | None = None,
-        normalisation: Normalization | None = None,
     ) -> None:
         super().__init__(ignore_index, class_weight)
-        if normalisation is not None:
-            warn_renamed("MMCELoss(normalisation=...)", "MMCELoss(normalization=...)")
-            normalization = normalisation
         check_word(normalization, ("paper", "official"), "normalization", "MMCELoss")
         self.width = check_positive(width, "width", "MMCELoss")
         self.weighted = weighted

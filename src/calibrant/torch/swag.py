@@ -210,17 +210,6 @@ class SWAG(WideStates):
         if self._refreshes():
             refresh_batch_norm(self.model, self.refresh)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for kind in MOMENTS:  # version 0.1 kept one flat vector
-            flat = state_dict.pop(prefix + kind, None)
-            start = 0
-            for name, parameter in self._drawn().items() if flat is not None else ():
-                shape = (self.rank, *parameter.shape) if kind == "deviations" else parameter.shape
-                part = flat[..., start : start + parameter.numel()].reshape(shape)
-                state_dict[f"{prefix}{kind}.{name}"] = part
-                start += parameter.numel()
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
 
 def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
     where = like.device if generator is None else generator.device

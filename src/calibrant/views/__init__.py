@@ -34,9 +34,6 @@ answers what others need to know about it, so that nobody asks for its class:
 
 from __future__ import annotations
 
-from typing import Any
-
-from calibrant._deprecated import warn_renamed
 from calibrant.views.classes import ClassK, Classwise, Pooled
 from calibrant.views.entropy import Entropy
 from calibrant.views.ranks import RankR, WithinTopR
@@ -46,10 +43,3 @@ __all__ = [
     "Canonical", "ClassK", "Classwise", "Entropy", "PairSource", "Pooled", "RankR", "TopLabel", "View", "WithinTopR",
     "as_view", "from_spec", "needs_rows"
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name == "TopR":
-        warn_renamed("calibrant.views.TopR", "calibrant.views.RankR")
-        return RankR
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

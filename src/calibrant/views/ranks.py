@@ -29,7 +29,6 @@ class RankR(View):
 
     word: ClassVar[str] = "rank"
     number: ClassVar[str] = "r"
-    stored: ClassVar[str] = "TopR"
     r: int
 
     def pairs(self, forecast: Forecast) -> Pairs:

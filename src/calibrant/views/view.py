@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import Floats
 from calibrant.core.cells import above
 from calibrant.core.inputs import Forecast
@@ -20,8 +19,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 #: Word of a short name → view; every view enters itself.
 _NAMED: dict[str, Any] = {}
-#: Words of earlier versions.
-_OLD = {"top": "rank"}
 
 
 class PairSource(Protocol[T_co]):
@@ -75,8 +72,6 @@ class View:
     word: ClassVar[str] = ""
     #: The field that holds the number of ``word-number``.
     number: ClassVar[str] = ""
-    #: The name in files of earlier versions, where it differs from that of the class.
-    stored: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         word = cls.__dict__.get("word")  # an inherited word names the parent
@@ -219,7 +214,7 @@ class View:
 
     def spec(self) -> dict[str, Any]:
         """Return the view as plain values; `from_spec` reads them."""
-        return {"view": self.stored or type(self).__name__, **vars(self)}
+        return {"view": type(self).__name__, **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -271,10 +266,6 @@ def as_view(view: View | str, caller: str = "calibration_error") -> View:
         word, _, number = view.rpartition("-")
         if re.fullmatch(r"\d+", number) and word in _NAMED and _NAMED[word].number:
             return _NAMED[word](int(number))
-        if re.fullmatch(r"[1-9]\d*", number) and word in _OLD:
-            alone, together = f"'rank-{number}' (the class ranked {number} alone)", f"'within-{number}'"
-            warn_renamed(f"view={view!r}", f"{alone}, or {together} (the {number} largest together)")
-            return _NAMED[_OLD[word]](int(number))
     raise input_error(
         "view",
         caller,
@@ -285,14 +276,14 @@ def as_view(view: View | str, caller: str = "calibration_error") -> View:
 
 
 def from_spec(spec: dict[str, Any]) -> View:
-    """Return the view that `View.spec` described, also of earlier versions.
+    """Return the view that `View.spec` described.
 
     Examples
     --------
-    >>> from_spec({"view": "TopR", "r": 2}).name
+    >>> from_spec({"view": "RankR", "r": 2}).name
     'rank-2'
     """
     facts = dict(spec)
     name = facts.pop("view")
-    known = {name: cls for cls in _NAMED.values() for name in (cls.__name__, cls.stored)}
+    known = {cls.__name__: cls for cls in _NAMED.values()}
     return known[name](**facts)

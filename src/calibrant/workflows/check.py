@@ -344,7 +344,7 @@ def check(
     limits = (Limits() if config is None else Limits.read(check_path(config, "config", "check"))).with_words(
         max_values, min_values, min_pvalues
     )
-    for name in ("metrics", "measures", "view"):
+    for name in ("metrics", "view"):
         if options.pop(name, None) is not None:
             raise input_error(name, "check", "be left out: the limits name the metrics", "some", "leave it out")
     options["level"] = JointLevel(check_share(options.get("level", 0.95), "level", "check"))

@@ -74,7 +74,6 @@ def compare(
     strict: bool = False,
     skip_bad_files: bool = False,
     max_rejected: float | str | None = None,
-    measures: Iterable[str] | str | None = None,
 ) -> Comparison:
     """Return the change of every metric, with paired intervals and p-values for proper scores, and a verdict.
 
@@ -106,7 +105,7 @@ def compare(
         Level of the intervals.
     groups : array-like of shape (n,), or str, optional
         Cluster of each row, or its column.
-    sample_weight, classes, normalize, n_bins, rng, measures
+    sample_weight, classes, normalize, n_bins, rng
         As in `calibrant.evaluate`.
     proba, label, weight, mean, variance, std, part, input_format, positive, percent, confidence, correct
         As in `calibrant.evaluate`, for both files.
@@ -128,9 +127,8 @@ def compare(
     0.21
     """
     check_options(compare, locals())
-    chosen = measures if metrics is None else metrics
     settings: dict[str, Any] = {
-        "metrics": [chosen] if isinstance(chosen, str) else chosen,
+        "metrics": [metrics] if isinstance(metrics, str) else metrics,
         "level": level,
         "n_bins": 15 if n_bins is None else n_bins,
         "rng": rng,

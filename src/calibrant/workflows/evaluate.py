@@ -59,7 +59,6 @@ def evaluate(
     percent: bool = False,
     confidence: str | None = None,
     correct: str | None = None,
-    measures: Iterable[str] | str | None = None,
 ) -> Evaluation | FileEvaluation:
     """Return a table of metrics with null distributions, p-values and intervals, and a verdict in words.
 
@@ -125,8 +124,6 @@ def evaluate(
         The scores are percentages, 0 to 100.
     confidence, correct : str, optional
         Columns of top-label pairs: the confidence, and whether the top label was right.
-    measures
-        The name of `metrics` in version 0.1.
 
     Returns
     -------
@@ -151,16 +148,15 @@ def evaluate(
     """
     check_options(evaluate, locals())
     how = Reading.of("evaluate", locals())
-    chosen = measures if metrics is None else metrics
-    chosen = chosen if chosen is None or isinstance(chosen, str) else check_words(chosen, "metrics", "evaluate")
+    metrics = metrics if metrics is None or isinstance(metrics, str) else check_words(metrics, "metrics", "evaluate")
 
     def need(empty: Any) -> Any:
-        names = chosen if view is None else _viewed(empty, chosen, view)
+        names = metrics if view is None else _viewed(empty, metrics, view)
         return needed(empty, names, inference=n_resamples > 0 or by is not None)
 
     opened = open_data(y_true, y_proba, replace(how, need=need), by=by, groups=groups, n_bins=n_bins)
     settings: dict[str, Any] = {
-        "metrics": chosen if view is None else _viewed(opened.evidence, chosen, view),
+        "metrics": metrics if view is None else _viewed(opened.evidence, metrics, view),
         "n_bins": 15 if n_bins is None else n_bins,
         "level": level,
         "n_resamples": n_resamples,

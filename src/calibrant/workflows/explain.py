@@ -82,9 +82,7 @@ def explain(name: str | None = None) -> Explanation:
 def _everything() -> Explanation:
     tables = [listing(task) for listing in (list_metrics, list_calibrators) for task in TASKS]
     text = "\n\n".join(f"{head}\n{table.to_text()}" for head, table in zip(HEADS, tables, strict=True))
-    names = {
-        task: {"measures": list(list_metrics(task)), "calibrators": list(list_calibrators(task))} for task in TASKS
-    }
+    names = {task: {"metrics": list(list_metrics(task)), "calibrators": list(list_calibrators(task))} for task in TASKS}
     return Explanation(text, {**names["classes"], "regression": names["regression"]})
 
 

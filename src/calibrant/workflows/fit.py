@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import ArrayLike, Space
 from calibrant.calibrators import AutoCalibrator, get_calibrator
 from calibrant.calibrators.application import declares
@@ -62,12 +61,6 @@ class FitResult(Record):
     #: Files that could not be read and were left out.
     skipped: tuple[str, ...] = ()
 
-    @property
-    def league(self) -> tuple[dict[str, Any], ...]:
-        """The name of `cv_results` in version 0.1."""
-        warn_renamed("FitResult.league", "FitResult.cv_results")
-        return self.cv_results
-
     def save(self, path: str | Path) -> None:
         """Write the calibrator as JSON."""
         self.calibrator.save(path)
@@ -80,13 +73,11 @@ class FitResult(Record):
             "n_classes": self.n_classes,
             "method": self.method,
             "n_fitted": self.n_fitted or self.n,
-            "n_league": self.n_compared or self.n,
             "n_compared": self.n_compared or self.n,
             "rejected": self.rejected,
             "skipped_files": list(self.skipped),
             "space": getattr(self.calibrator, "input_space", None),
             "reason": self.reason,
-            "league": list(self.cv_results),
             "cv_results": list(self.cv_results),
             **({} if self.proof is None else {"n_held_out": self.proof.n, "held_out": self.proof.to_dict()}),
         }

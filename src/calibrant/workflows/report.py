@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.calibrators.application import is_regression
 from calibrant.calibrators.reader import load
@@ -66,7 +65,6 @@ def report(
     percent: bool = False,
     confidence: str | None = None,
     correct: str | None = None,
-    league: bool | None = None,
 ) -> Report:
     """Return a report: verdict, interactive reliability diagram, table, recalibration, classes, slices, methods.
 
@@ -95,8 +93,6 @@ def report(
         As in `calibrant.evaluate`.
     positive, percent, confidence, correct
         As in `calibrant.evaluate`.
-    league
-        The name of `compare_methods` in version 0.1.
 
     Returns
     -------
@@ -113,9 +109,6 @@ def report(
     True
     """
     check_options(report, locals())
-    if league is not None:
-        warn_renamed("report(league=...)", "report(compare_methods=...)")
-        compare_methods = league
     how = Reading.of("report", locals())
     opened = open_data(y_true, y_proba, how, by=by, groups=groups)
     about: dict[str, Any] = {

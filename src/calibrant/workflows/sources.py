@@ -315,14 +315,6 @@ def on_files(data: Any, how: Reading, work: Callable[[Any, Any, Layout], Any], *
             scan = scan.without(bad)
 
 
-def summarize_path(path: str | Path, *, layout: Layout | None = None, **options: Any) -> Any:
-    """Return the summaries of files; `engine`, `master`, and the options of `calibrant.engines.summarize`."""
-    names = ("engine", "master", "strict", "normalize", "skip_bad_files", "max_rejected")
-    given = {name: options.pop(name) for name in names if name in options}
-    known = {name: value for name, value in vars(layout or Layout()).items() if name != "declared"}
-    return summarize_data(path, Reading("Summary.from_path", **known, **given), **options)
-
-
 def _checked(found: Slices, how: Reading) -> Any:
     check_rejected_share(found.rejected, found.whole.n, how)
     if found.whole.pairs:

@@ -46,7 +46,6 @@ def sample_size(
     folder: str | Path | None = None,
     jobs: int | None = None,
     progress: Tell | None = None,
-    measures: Mapping[str, str] | Iterable[str] | None = None,
 ) -> StudyResult:
     """Measure subsamples of growing size, drawn without replacement, and compare with the whole set.
 
@@ -66,8 +65,6 @@ def sample_size(
         What the forecasts hold; `pairs` for (correct, confidence).
     seed, folder, jobs, progress
         As in `run_study`.
-    measures
-        The name of `metrics` in version 0.1.
 
     Returns
     -------
@@ -84,7 +81,7 @@ def sample_size(
         arrays |= pack(y_true, after, "sample_size", space=after_space, pairs=pairs, name="after ")
     n = len(next(iter(arrays.values())))
     wanted = log_sizes(n) if sizes is None else sorted({min(m, n) for m in check_counts(sizes, "sizes", "sample_size")})
-    specs = _specs(measures if metrics is None else metrics, pairs)
+    specs = _specs(metrics, pairs)
     cells: list[Cell] = []
     for size, count in zip(
         wanted, repeats_for(len(wanted), check_count(repeats, "repeats", "sample_size", 1)), strict=True

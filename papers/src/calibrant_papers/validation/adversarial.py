@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Floats
-from calibrant.inference.evaluation import evaluate
+from calibrant.workflows.evaluate import evaluate
 from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 from calibrant_papers.validation.generators import GENERATORS, draw, truth
 
@@ -69,7 +69,7 @@ def _one_cell(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator)
     sums = {name: np.zeros(len(_SUMS)) for name in (*known, "verdict")}
     for _ in range(cell["repeats"]):
         rows = draw(cell["model"], cell["n"], rng)
-        found = evaluate(rows.labels(rng), rows.forecast, metrics=list(known), n_resamples=RESAMPLES, rng=rng)
+        found: Any = evaluate(rows.labels(rng), rows.forecast, metrics=list(known), n_resamples=RESAMPLES, rng=rng)
         for name, value in known.items():
             if np.isfinite(value):
                 sums[name] += _one(found[name], value, zero=name.partition("@")[0] in _ERRORS)

@@ -18,11 +18,11 @@ from calibrant._typing import Array, Floats, Ints
 from calibrant.core.declare import Recipe, lookup
 from calibrant.core.inputs import check_forecast
 from calibrant.core.kernels import laplace_sum
-from calibrant.inference.comparison import compare
 from calibrant.inference.intervals import offered_interval
 from calibrant.inference.multiplicity import classwise_tests, sliced_tests
 from calibrant.inference.tests import test_calibration as run_test
 from calibrant.scores import as_score
+from calibrant.workflows.compare import compare
 from calibrant_papers.studies.arrays import build
 from calibrant_papers.studies.frame import Cell, Row, Study, StudyResult, Tell, run_study
 
@@ -175,7 +175,7 @@ def _one_cell(cell: Cell, arrays: Mapping[str, Array], rng: np.random.Generator)
             )
             if found is not None:
                 _cover(add, name, truth[name], found.low, found.high)
-        paired = compare(y, p, sharper, measures=PAIRED)
+        paired = compare(y, p, sharper, metrics=PAIRED)
         for name in PAIRED:
             span = paired[name].interval
             if span is not None:
@@ -209,7 +209,7 @@ def _pvalues(y: Ints, p: Floats, cell: Cell, truth: dict[str, float], rng: np.ra
     if cell["n"] <= KERNEL_ROWS:
         found["skce"] = run_test(y, p, method="skce", n_resamples=RESAMPLES, rng=rng).pvalue
     found["resampling of ece"] = run_test(
-        y, p, method="resampling", measure="ece", n_resamples=RESAMPLES, rng=rng
+        y, p, method="resampling", metric="ece", n_resamples=RESAMPLES, rng=rng
     ).pvalue
     found["classwise"] = min(t.pvalue for t in classwise_tests(y, p, n_resamples=RESAMPLES, rng=rng).values())
     slices = np.arange(len(y)) % 3

@@ -15,13 +15,12 @@ import polars as pl
 from scipy.special import expit, ndtr
 
 import calibrant
+from calibrant import evaluate
 from calibrant._typing import Floats
 from calibrant.calibrators.auto import AutoCalibrator
 from calibrant.errors import UndefinedWarning
-from calibrant.inference.comparison import compare
 from calibrant.inference.cox import CoxCalibration, cox_calibration
 from calibrant.inference.equivalence import equivalence_test
-from calibrant.inference.evaluation import evaluate
 from calibrant.inference.limits import decide
 from calibrant.inference.multiplicity import classwise_tests, sliced_tests
 from calibrant.inference.tests import test_calibration as run_test
@@ -30,6 +29,7 @@ from calibrant.monitoring.units import log_detector, unit_increments
 from calibrant.regression import evaluate as evaluate_means
 from calibrant.summary.summary import Summary
 from calibrant.views import TopLabel
+from calibrant.workflows.compare import compare
 from calibrant_papers.validation import generators as data
 
 #: What one sample shows: name of the number -> its value; None where a dash is shown.
