@@ -86,7 +86,7 @@ def test_fit_json_and_named_method(files, tmp_path):
     assert answer["schema"] == 1
     assert answer["n"] == 600
     assert answer["n_classes"] == 3
-    chosen = [row["method"] for row in answer["league"] if row["chosen"]]
+    chosen = [row["method"] for row in answer["cv_results"] if row["chosen"]]
     assert chosen == ["vector"]
     assert type(calibrant.load(tmp_path / "v.json")).__name__ == "VectorScaling"
 

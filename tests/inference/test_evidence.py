@@ -152,7 +152,7 @@ def test_pairs_are_compared_by_what_they_know():
 @pytest.mark.parametrize("k", [2, 4])
 def test_a_report_from_cells_says_what_one_from_rows_says(k):
     rows, cells = forms(k=k)
-    one, two = (report_evidence(form, league=False, n_resamples=100) for form in (rows, cells))
+    one, two = (report_evidence(form, compare_methods=False, n_resamples=100) for form in (rows, cells))
     for key in ("headline", "bin_counts", "digits"):
         assert two.summary[key] == one.summary[key], key
     assert two.summary["facts"][:3] == one.summary["facts"][:3]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import polars as pl
 import pytest
 
 import calibrant
-from calibrant.errors import CalibrantDeprecationWarning, FileError, InputError
+from calibrant.errors import FileError, InputError
 from helpers import where_installed
 
 RNG = np.random.default_rng(0)
@@ -92,7 +91,6 @@ def test_fit(folder, form):
     expected = calibrant.fit(Y, P, method="temperature")
     assert done.calibrator.temperature_ == pytest.approx(expected.calibrator.temperature_, rel=1e-6)
     assert {row["method"] for row in done.cv_results} == {"identity", "temperature"}
-    assert done.to_dict()["league"] == done.to_dict()["cv_results"]
     for word in ("preserves top-1", "weight", "uncalibrated"):
         assert word in str(done)
 
@@ -241,26 +239,6 @@ def test_classes_meet_by_name(tmp_path, method):
         np.testing.assert_allclose(out["probs"], wanted.select("p_cat", "p_ant", "p_bee").to_numpy(), atol=1e-12)
     with pytest.raises(InputError, match=r"ant, bee, cat.*ant, bee, dog"):
         calibrant.apply(fitted, there.rename({"p_cat": "p_dog"}))
-
-
-# -- names of version 0.1 -------------------------------------------------------------------------
-
-
-def test_old_names_work_and_warn(folder, tmp_path):
-    from calibrant import engines
-
-    fitted = calibrant.fit(Y, P, method="temperature")
-    with pytest.warns(CalibrantDeprecationWarning, match="cv_results"):
-        assert fitted.league == fitted.cv_results
-    with pytest.warns(CalibrantDeprecationWarning, match=r"calibrant\.apply"):
-        engines.apply_paths(fitted.calibrator, folder / "logs", tmp_path / "out.csv")
-    with pytest.warns(CalibrantDeprecationWarning, match=r"calibrant\.evaluate"):
-        assert engines.evaluate_paths(folder / "logs").whole.n == 600
-    with pytest.warns(CalibrantDeprecationWarning, match="compare_methods"):
-        calibrant.report(Y, P, league=False, n_resamples=20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert calibrant.evaluate(Y, P, metrics="ece", n_resamples=0)["ece"].value > 0
 
 
 def test_every_command_has_a_verb_of_its_name():
