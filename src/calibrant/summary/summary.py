@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._deprecated import lazy_attribute
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.cells import Growing, add_bins, fill_cells
