@@ -97,7 +97,7 @@ def test_verdict_sees_errors_that_cancel_over_rows():
 def test_stable_forms():
     evaluation = room.evaluate(*rows(), rng=0, measures=["dss", "ence"])
     plain = evaluation.to_dict()
-    assert list(plain) == ["schema", "n", "measures", "verdict", "judgment", "rejected", "skipped_files"]
+    assert list(plain) == ["schema", "n", "measures", "verdict", "judgment", "notes", "rejected", "skipped_files"]
     assert {"value", "null_mean", "pvalue", "low", "high"} <= set(plain["measures"]["dss"])
     assert list(plain["measures"]) == ["dss", "ence"]
     json.dumps(plain, allow_nan=False)
