@@ -17,7 +17,7 @@ from calibrant.calibrators._floor import search_floor
 from calibrant.calibrators._logistic import log_odds_node
 from calibrant.calibrators._scores import Scores, View, check_fit, check_scores
 from calibrant.calibrators._sql import to_sql
-from calibrant.calibrators.application import frame_order
+from calibrant.calibrators.application import frame_order, refuse_other_order
 from calibrant.core.docstrings import fill
 from calibrant.core.fingerprint import fingerprint
 from calibrant.core.frames import named_columns
@@ -166,7 +166,11 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         """
         caller = f"{type(self).__name__}.fit"
         self._check_options(caller)
-        classes, y = (self.classes, y) if self.classes is not None else named_columns(X, to_array(y, "y", caller))
+        if self.classes is None:
+            classes, y = named_columns(X, to_array(y, "y", caller))
+        else:
+            classes = self.classes
+            refuse_other_order(classes, X, caller=caller)
         scores, codes, weights, names = check_fit(
             X,
             y,
@@ -204,7 +208,7 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         self._check_fitted(caller)
         scores = check_scores(X, space=self.input_space, view="raw", caller=caller, n_classes=self.n_classes_)
         out = np.empty((scores.n, scores.n_classes))
-        order = frame_order(self, X, caller=caller)
+        order = frame_order(self.classes_, X, caller=caller)
 
         def visit(rows: slice) -> None:
             block = scores.block(rows)
@@ -234,9 +238,11 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         return bool(self.exports)
 
     def predict(self, X: ArrayLike) -> Any:
-        """Return the most probable class of each row (lowest index on ties)."""
-        self._check_fitted(f"{type(self).__name__}.predict")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        """Return the most probable class of each row, the lowest index on ties; columns of a frame meet by name."""
+        caller = f"{type(self).__name__}.predict"
+        self._check_fitted(caller)
+        p, order = self.predict_proba(X), frame_order(self.classes_, X, caller=caller)
+        return self.classes_[(p if order is None else p[:, order]).argmax(axis=1)]
 
     def to_onnx(self, path: str | Path | None = None, *, dtype: Literal["float32", "float64"] = "float64") -> bytes:
         """Return the map as a serialized ONNX model; also write it to `path`.

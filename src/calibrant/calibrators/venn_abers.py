@@ -10,6 +10,7 @@ from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._scores import Scores, View, check_scores
+from calibrant.calibrators.application import frame_order
 from calibrant.core.links import sigmoid
 from calibrant.core.pav import pool_ties
 from calibrant.core.programs import Graph, Node
@@ -167,12 +168,17 @@ class VennAbers(Calibrator):
         Parameters
         ----------
         X : array-like of shape (n, K) or (n,)
-            Scores in the same space and column order as in `fit`.
+            Scores as in `predict_proba`: columns of a frame meet the classes by name and leave in their own order.
         """
         caller = "VennAbers.predict_interval"
         self._check_fitted(caller)
-        scores = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_)
-        return self._interval(scores.values())
+        x = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_).values()
+        order = frame_order(self.classes_, X, caller=caller)
+        if order is None:
+            return self._interval(x)
+        lower, upper = self._interval(x[:, order])
+        back = np.argsort(order)
+        return lower[:, back], upper[:, back]
 
 
 def _steps(scores: Floats, values: Floats) -> tuple[Floats, Floats]:
