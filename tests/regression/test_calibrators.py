@@ -198,6 +198,25 @@ def test_weights_repeat_rows(kind):
         assert x == pytest.approx(z, rel=1e-9)
 
 
+@pytest.mark.parametrize("n", [20, 80])
+def test_the_choice_counts_weights_as_repeated_rows(n):
+    data = rows(n, scale=4.0)
+    weights = np.full(n, 5) if n == 20 else np.random.default_rng(1).integers(0, 4, n)
+    weighted = room.AutoVarianceCalibrator().fit(*data, weights)
+    repeated = room.AutoVarianceCalibrator().fit(*(np.repeat(column, weights) for column in data))
+    assert weighted.records_ == repeated.records_ != []
+    assert weighted.reason_ == repeated.reason_
+    assert repr(weighted.best_) == repr(repeated.best_)
+
+
+def test_the_choice_ignores_the_order_of_rows():
+    data = rows(200, scale=1.3)
+    order = np.random.default_rng(1).permutation(200)
+    first, second = (room.AutoVarianceCalibrator().fit(*(column[take] for column in data)) for take in (order, ...))
+    assert first.records_ == second.records_
+    assert first.reason_ == second.reason_
+
+
 def test_no_residual_is_refused():
     for kind in (room.StdScaling, room.VarianceScaling, room.IsotonicQuantiles):
         with pytest.raises(InputError, match="y of"):
