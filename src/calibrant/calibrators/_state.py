@@ -155,7 +155,7 @@ def try_map(calibrator: Any) -> None:
         q = calibrator.predict_proba(given)
         _need(q.shape == rows.shape and np.isfinite(q).all(), "the map", "give finite probabilities")
         _need((q >= 0).all() and (np.abs(q.sum(axis=1) - 1) < 1e-6).all(), "the map", "give rows that sum to 1")
-        if calibrator.preserves_argmax and getattr(calibrator, "keep_argmax", True):
+        if calibrator.preserves_argmax:
             chosen = np.take_along_axis(q, rows.argmax(axis=1)[:, None], axis=1)[:, 0]
             _need((chosen >= q.max(axis=1) - 1e-12).all(), "the map", "keep the predicted class")
 

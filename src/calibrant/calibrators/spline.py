@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._common import fact
 from calibrant.calibrators._natural_spline import fit_curve, fit_published
 from calibrant.calibrators._scores import Scores, View
 from calibrant.core.inputs import to_array
@@ -45,8 +46,7 @@ class SplineCalibration(Calibrator):
     monotone : bool, default False
         Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
     keep_argmax : bool, default True
-        Hold the classes outside the repaired ranks below those inside, so that the predicted class stays. The
-        declared property `preserves_argmax` is that of this default.
+        Hold the classes outside the repaired ranks below those inside, so that the predicted class stays.
     interpolation : {"linear", "official"}, default "linear"
         "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
         to reproduce their tables; it takes no weights and depends on the order of tied rows.
@@ -91,7 +91,7 @@ class SplineCalibration(Calibrator):
         "Use it when the confidence of the predicted class is what matters and a thousand rows or more are at hand. "
         "Not when the whole vector of a many-class model must be right, nor with a few dozen rows."
     )
-    preserves_argmax = True
+    preserves_argmax = fact(True, lambda self: self.keep_argmax)
     may_saturate = True
     default_loss = "brier"
     view: ClassVar[View] = "rank"
