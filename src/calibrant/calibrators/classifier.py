@@ -177,7 +177,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return calibrator.set_params(space=space, classes=None)
 
     def _codes(self, y: Array) -> Array:
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        codes = self._places(y)
         bad = self.classes_[codes] != y
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
@@ -247,7 +247,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _known(self, model: Any) -> Array:
         """Return the columns of the classes a fitted classifier knows."""
-        return np.searchsorted(self.classes_, model.classes_)
+        return self._places(model.classes_)
+
+    def _places(self, labels: Any) -> Array:
+        """Return where labels stand in `classes_`, which a fitted classifier may have in any order."""
+        order = np.argsort(self.classes_)
+        found = np.searchsorted(self.classes_, labels, sorter=order)
+        return np.asarray(order[np.minimum(found, len(order) - 1)])
 
     def _folds(self, codes: Array) -> Any:
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
