@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import calibrant
-from calibrant.calibrators import VectorScaling, VennAbers
+from calibrant.calibrators import Compose, Identity, VectorScaling, VennAbers
 from calibrant.core.inputs import check_forecast
 from calibrant.errors import InputError
 from calibrant.reporting.recalibration import apply_named
@@ -87,3 +87,11 @@ def test_report_applies_by_name(fitted):
     columns = {"p_ant": p[:, 0], "p_bee": p[:, 1], "p_dog": p[:, 2], "label": np.where(labels == "cat", "dog", labels)}
     with pytest.raises(InputError, match="have the classes ant, bee, cat; got ant, bee, dog"):
         calibrant.report(pl.DataFrame(columns), calibrator=calibrator, n_resamples=20)
+
+
+def test_report_gives_logits_to_a_composite_of_logits(fitted):
+    _, p, labels = fitted
+    z = np.log(p)
+    forecast = check_forecast(labels, z, caller="report", classes=NAMES, space="logit")
+    both = Compose(VectorScaling(space="logit"), Identity(), classes=NAMES).fit(z, labels)
+    np.testing.assert_allclose(apply_named(forecast, both)[0].proba(), both.predict_proba(z), rtol=1e-12)
