@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import calibrant
-from calibrant.calibrators import Compose, Identity, VectorScaling, VennAbers
+from calibrant.calibrators import Compose, Identity, SplineCalibration, VectorScaling, VennAbers
 from calibrant.core.inputs import check_forecast
 from calibrant.errors import InputError
 from calibrant.reporting.recalibration import apply_named
@@ -50,6 +50,13 @@ def test_an_interval_of_a_frame_in_another_order(fitted, space):
     mirrored = pl.DataFrame({f"p_{name}": x[:, k] for k, name in reversed(list(enumerate(NAMES)))})
     for plain, named in zip(calibrator.predict_interval(x), calibrator.predict_interval(mirrored), strict=True):
         np.testing.assert_array_equal(named[:, ::-1], plain)
+
+
+def test_curves_per_class_of_a_frame_in_another_order(fitted):
+    _, p, labels = fitted
+    calibrator = SplineCalibration(target="classwise", classes=NAMES).fit(p, labels)
+    mirrored = pl.DataFrame({f"p_{name}": p[:, k] for k, name in reversed(list(enumerate(NAMES)))})
+    np.testing.assert_allclose(calibrator.recalibrate(mirrored)[:, ::-1], calibrator.recalibrate(p), rtol=1e-12)
 
 
 def test_a_file_applied_to_a_frame_in_another_order(fitted, tmp_path):

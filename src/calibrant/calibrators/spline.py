@@ -11,6 +11,7 @@ from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._common import fact
 from calibrant.calibrators._natural_spline import fit_curve, fit_published
 from calibrant.calibrators._scores import Scores, View
+from calibrant.calibrators.application import frame_order
 from calibrant.core.inputs import to_array
 from calibrant.core.links import logit, sigmoid
 from calibrant.core.options import check_count
@@ -162,7 +163,8 @@ class SplineCalibration(Calibrator):
         Parameters
         ----------
         scores : array-like of shape (n,), or (n, K) for the targets "classwise" and "all-ranks"
-            Values of the target: top scores, sums of the r largest, columns by class or by rank.
+            Values of the target: top scores, sums of the r largest, columns by class or by rank. Columns of a frame meet the
+            classes by name and leave in their own order.
 
         Returns
         -------
@@ -178,10 +180,14 @@ class SplineCalibration(Calibrator):
             raise input_error("scores", caller, rule, f"shape {array.shape}", "pass the score that the target names")
         if not np.isfinite(array).all():
             raise input_error("scores", caller, "be finite", "nan or infinity", "drop or fix the row")
+        order = frame_order(self.classes_, scores, caller=caller) if self.target == "classwise" else None
+        if order is not None:
+            array = array[:, order]
         if self._by_odds:
             array = logit(np.clip(array, 0.0, 1.0))
         graph = Graph()
-        return graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
+        out = graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
+        return out if order is None else out[:, np.argsort(order)]
 
     def _curves(self, graph: Graph, x: Node) -> Node:
         """Map each column (the only one, or one per class or rank) by its curve."""
