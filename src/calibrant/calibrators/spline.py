@@ -163,8 +163,8 @@ class SplineCalibration(Calibrator):
         Parameters
         ----------
         scores : array-like of shape (n,), or (n, K) for the targets "classwise" and "all-ranks"
-            Values of the target: top scores, sums of the r largest, columns by class or by rank. Columns of a frame meet the
-            classes by name and leave in their own order.
+            Values of the target: top scores, sums of the r largest, columns by class or by rank. Columns of a
+            frame meet the classes by name and leave in their own order.
 
         Returns
         -------
