@@ -36,9 +36,8 @@ from calibrant.calibrators import (
     TemperatureScaling,
     VennAbers,
 )
-from calibrant.calibrators._artifact import rebuild
 from calibrant.core.links import log_odds, logit, sigmoid, softmax
-from calibrant.errors import CalibrantDeprecationWarning, InputError, WeightsWarning
+from calibrant.errors import InputError, WeightsWarning
 
 RANKED = (IsotonicOneVsRest, IsotonicMulticlass, HistogramBinning, BayesianBinning, SplineCalibration, VennAbers)
 
@@ -366,14 +365,6 @@ def test_bayesian_binning_has_a_score_like_every_classifier(margins):
     z, y = margins
     fitted = BayesianBinning(criterion="bic").fit(sigmoid(z), y)
     assert fitted.score(sigmoid(z), y) == pytest.approx(((z > 0) == y).mean(), abs=0.05)
-    with pytest.warns(CalibrantDeprecationWarning, match=r"BayesianBinning\(criterion=...\)"):
-        old = BayesianBinning(score="bic")
-    assert old.criterion == "bic"
-    payload = fitted.to_payload()
-    payload["params"]["score"] = payload["params"].pop("criterion")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert rebuild(payload).criterion == "bic"  # as version 0.1 wrote it
 
 
 def test_the_largest_numbers_are_refused_not_mapped_to_nan(margins):

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import regression as room
-from calibrant.calibrators._artifact import rebuild
 from calibrant.errors import FileError, InputError, NotFittedError
 from calibrant.testing import check_calibrator
 
@@ -143,18 +142,6 @@ def test_one_listing_and_one_loader(tmp_path):
     calibrant.calibrators.Identity().fit([[0.2, 0.8]], [1]).save(tmp_path / "cal.json")
     with pytest.raises(FileError, match="class probabilities"):
         room.load(tmp_path / "cal.json")
-
-
-def test_a_file_of_the_first_edition_loads():
-    """Version 0.1 wrote a calibrator inside another under the name of the task."""
-    inner = {"kind": "StdScaling", "params": {}, "state": {"factor_": 2.0}}
-    record = {
-        "task": "regression",
-        "kind": "AutoVarianceCalibrator",
-        "params": {"criterion": "dss", "cv": 5, "rng": 0},
-        "state": {"best_": {"regression": inner}, "reason_": "because", "records_": {"list": [], "tuple": False}},
-    }
-    assert rebuild(record).predict([0.0], [1.0])[1] == 4.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -86,8 +86,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     n_classes_: int
     floor_: float
     smallest_: float
-    #: Whether the curves of a method with the view "rank" run over log-odds, because it was fitted on logits.
-    by_odds_: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -135,10 +133,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     def _probabilities(self, graph: Graph, x: Node) -> Node:
         """Return the probabilities behind `x` in the view "rank"."""
         return graph.sigmoid(x) if self.input_space == "logit" else x
-
-    def _ranked(self, graph: Graph, x: Node) -> Node:
-        """Return what fitted curves run over in the view "rank": `x`, but probabilities in artifacts of version 0.1."""
-        return x if self.by_odds_ else self._probabilities(graph, x)
 
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         """Fit while the floor is searched; override when `_fit` is dear (cross-validation inside)."""
@@ -190,7 +184,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         self.n_classes_ = scores.n_classes
         self.n_features_in_ = scores.n_classes
         self.classes_ = np.asarray(classes)
-        self.by_odds_ = self.view == "rank" and self.input_space == "logit"
         scores = self._settle_floor(scores, codes, weights, caller)
         self._fit(scores, codes, weights)
         return self
@@ -352,13 +345,12 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
 
     def fitted_state(self) -> dict[str, Any]:
         """Return the attributes that make the fitted map, by name."""
-        by_odds = ("by_odds_",) if self.by_odds_ else ()
-        return {name: getattr(self, name) for name in (*_COMMON_STATE, *self.state, *by_odds)}
+        return {name: getattr(self, name) for name in (*_COMMON_STATE, *self.state)}
 
     @classmethod
     def declared_state(cls) -> tuple[str, ...]:
         """Return the names of all attributes that an artifact may set."""
-        return (*_COMMON_STATE, *cls.state, "by_odds_")
+        return (*_COMMON_STATE, *cls.state)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take the attributes of a fitted map, as read from an artifact."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator
@@ -182,12 +181,6 @@ class AutoCalibrator(Calibrator):
         return self.best_.can_export
 
     @property
-    def league_(self) -> pl.DataFrame:
-        """The name of `cv_results_` in version 0.1."""
-        warn_renamed("AutoCalibrator.league_", "AutoCalibrator.cv_results_")
-        return self.cv_results_
-
-    @property
     def cv_results_(self) -> pl.DataFrame:
         """The methods compared by cross-validation, best first."""
         import polars as pl
@@ -200,11 +193,6 @@ class AutoCalibrator(Calibrator):
         """Call `progress(done, total)` after every fit of the next `fit`; returns self."""
         self._progress = progress
         return self
-
-    def watch(self, tell: Callable[[int, int], None] | None) -> Self:
-        """The name of `on_progress` in version 0.1."""
-        warn_renamed("AutoCalibrator.watch", "AutoCalibrator.on_progress")
-        return self.on_progress(tell)
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)

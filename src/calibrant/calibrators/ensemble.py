@@ -131,9 +131,7 @@ class Ensemble(Calibrator):
         check_count(self.n_folds, "n_folds", caller, 2, "5")
         if not isinstance(self.weights, str):
             given = to_float(to_array(self.weights, "weights", caller), "weights", caller)
-            mixed = caller == "load" and self.calibrators is None  # put together by the automatic choice
-            count = len(given) if mixed and given.ndim == 1 else len(self._members())
-            if given.shape != (count,) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
+            if given.shape != (len(self._members()),) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
                 raise input_error(
                     "weights",
                     caller,

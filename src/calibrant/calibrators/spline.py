@@ -155,7 +155,7 @@ class SplineCalibration(Calibrator):
     @property
     def _by_odds(self) -> bool:
         """Whether curves run over log-odds: logits, and a score that is the probability of one class."""
-        return self.by_odds_ and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
+        return self.space == "logit" and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
 
     def recalibrate(self, scores: ArrayLike) -> Floats:
         """Map the repaired score alone, as the paper evaluates it.

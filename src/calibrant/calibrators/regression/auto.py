@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Floats
 from calibrant.calibrators._crossfit import Split, deal
 from calibrant.calibrators.regression._base import RegressionCalibrator
@@ -91,12 +90,6 @@ class AutoVarianceCalibrator(RegressionCalibrator):
 
         self._check_fitted("AutoVarianceCalibrator.cv_results_")
         return pl.DataFrame(self.records_)
-
-    @property
-    def league_(self) -> pl.DataFrame:
-        """The name of `cv_results_` in version 0.1."""
-        warn_renamed("AutoVarianceCalibrator.league_", "AutoVarianceCalibrator.cv_results_")
-        return self.cv_results_
 
     def _fit(self, mean: Floats, variance: Floats, y: Floats, weights: Floats) -> None:
         caller = "AutoVarianceCalibrator.fit"
