@@ -91,7 +91,7 @@ def name_apart(calibrators: Sequence[Calibrator]) -> list[str]:
     return [name if short.count(name) == 1 else _long_name(part) for name, part in zip(short, calibrators, strict=True)]
 
 
-def _long_name(calibrator: Calibrator) -> str:
+def _long_name(calibrator: Any) -> str:
     kind = type(calibrator)
     options = " ".join(calibrator.__repr__(N_CHAR_MAX=10_000).split()).removeprefix(kind.__name__)
     return (kind.short_name if "short_name" in vars(kind) else kind.__name__) + options.removesuffix("()")

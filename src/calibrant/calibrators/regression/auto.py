@@ -108,13 +108,15 @@ class AutoVarianceCalibrator(RegressionCalibrator):
             except InputError:  # a fold does not determine this map (all residuals are equal)
                 continue
         self._decide(held_out, np.concatenate([split.held_weights for split in splits]))
-        self.best_.fit(*table, weights)
+        mean, variance, y = table
+        self.best_.fit(mean, variance, y, weights)
 
     def _held_out(self, method: RegressionCalibrator, split: Split, table: Floats) -> Floats:
         """Score the rows of one fold under the map fitted without it."""
+        mean, variance, y = table[:, split.fit]
+        method.fit(mean, variance, y, split.fit_weights)
         mean, variance, y = table[:, split.held]
-        law = Normal(*method.fit(*table[:, split.fit], split.fit_weights).predict(mean, variance))
-        return np.asarray(CRITERIA[self.criterion](Rows(y, law, None)))
+        return np.asarray(CRITERIA[self.criterion](Rows(y, Normal(*method.predict(mean, variance)), None)))
 
     def _decide(self, held_out: dict[type[RegressionCalibrator], Floats], weights: Floats) -> None:
         total = weights.sum()
@@ -170,4 +172,4 @@ def _pool(table: Floats, weights: Floats) -> tuple[Floats, Floats]:
     table = table + 0.0  # −0 and 0 are one value
     order = np.lexsort(table)
     new = np.append(True, (table[:, order[1:]] != table[:, order[:-1]]).any(axis=0))
-    return table[:, order[new]], np.bincount(np.cumsum(new) - 1, weights[order])
+    return table[:, order[new]], np.bincount(np.cumsum(new) - 1, weights[order]).astype(np.float64, copy=False)
