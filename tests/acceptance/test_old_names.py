@@ -35,9 +35,3 @@ def test_names_are_there(module: str) -> None:
         warnings.simplefilter("ignore", calibrant.errors.CalibrantDeprecationWarning)
         gone = [name for name in NAMES[module] if not is_there(module, name)]
     assert not gone, f"{module} lost {gone}"
-
-
-def test_an_old_name_says_the_new_one() -> None:
-    with pytest.warns(calibrant.errors.CalibrantDeprecationWarning, match="use calibrant.calibrators.get_calibrator"):
-        kind = calibrant.calibrators.by_short_name("temperature")
-    assert kind is calibrant.calibrators.TemperatureScaling

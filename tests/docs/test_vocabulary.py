@@ -45,7 +45,6 @@ WORDS = {
 ALLOWED = {
     "normalisation": "the keyword of version 0.1, which still works",
     "RegularisedLoss": "the class of version 0.1, which still works",
-    "league_": "the attribute of version 0.1, which still works",
     "--no-league": "the option of version 0.1, which still works",
     "--league": "the option of version 0.1, which still works",
     "league=": "the keyword of version 0.1, which still works",

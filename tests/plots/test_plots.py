@@ -14,7 +14,7 @@ import pytest
 
 import calibrant
 from calibrant import plots, regression, selective
-from calibrant.calibrators import AutoCalibrator, TemperatureScaling
+from calibrant.calibrators import AutoCalibrator, Compose, Identity, TemperatureScaling
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
 from calibrant.views import ClassK
@@ -145,6 +145,14 @@ def test_calibration_map(rows: Any, space: str) -> None:
     many = plots.plot_calibration_map(fitted, points=5)
     assert many.after.shape == (4, 5)
     np.testing.assert_allclose(many.after[:, 2], many.after[0, 2], atol=1e-9)  # a temperature treats classes alike
+
+
+def test_calibration_map_of_a_composite_takes_the_space_of_its_first_part(rows: Any) -> None:
+    y, _, logits = rows
+    plain = TemperatureScaling(space="logit").fit(logits, y)
+    both = Compose(TemperatureScaling(space="logit"), Identity()).fit(logits, y)
+    shown = [plots.plot_calibration_map(one, points=5).after for one in (plain, both)]
+    np.testing.assert_allclose(shown[0], shown[1], atol=1e-9)
 
 
 def test_calibration_map_on_the_simplex(rows: Any) -> None:

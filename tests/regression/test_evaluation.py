@@ -218,5 +218,3 @@ def test_names_of_0_1_still_work():
     with pytest.warns(CalibrantDeprecationWarning, match="metric="):
         found = room.interval(measure="dss", y_true=[0.0, 1.0, -1.0], mean=[0.0] * 3, variance=[1.0] * 3)
     assert found == room.interval("dss", [0.0, 1.0, -1.0], [0.0] * 3, [1.0] * 3)
-    with pytest.warns(CalibrantDeprecationWarning, match="get_calibrator"):
-        assert room.by_short_name("variance-scaling") is room.VarianceScaling

@@ -126,7 +126,7 @@ def load(path: str | Path) -> RegressionCalibrator:
 
 
 def __getattr__(name: str) -> Any:
-    return lazy_attribute(__name__, name, _HOMES, {"by_short_name": "get_calibrator"})
+    return lazy_attribute(__name__, name, _HOMES)
 
 
 def __dir__() -> list[str]:

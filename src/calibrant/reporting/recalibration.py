@@ -33,7 +33,7 @@ def _scores(forecast: Forecast, space: str) -> Any:
 def apply_named(forecast: Forecast, calibrator: Any, proba: Floats | None = None) -> tuple[Forecast, dict[str, Any]]:
     """Apply a fitted calibrator, unless what it made of the rows is there, and describe it."""
     if proba is None:
-        scores = np.asarray(_scores(forecast, getattr(calibrator, "space", "proba")))
+        scores = np.asarray(_scores(forecast, getattr(calibrator, "input_space", "proba")))
         order = class_order(calibrator, forecast.classes if scores.ndim == 2 else None, caller="report")
         if order is None:
             proba = calibrator.predict_proba(scores)
