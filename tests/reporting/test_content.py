@@ -328,7 +328,7 @@ def test_a_direction_needs_an_interval_that_excludes_zero() -> None:
     north = next(row for row in groups["rows"] if row["short"] == "north")
     assert north["low"]["before"] < 0 < north["high"]["before"]
     assert (north["verdict"], north["outside"]) == ("Mixed", True)
-    assert groups["title"] == "“north” is off in places"
+    assert groups["title"] == "“north” is right only on average"
 
 
 @pytest.mark.parametrize(("k", "by_chance"), [(100, "fewer than 1"), (499, "fewer than 1"), (2000, "about 4")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -302,9 +303,8 @@ def _group_rows(states: Mapping[str, Sequence[Slice]], language: Language, read:
         highs = {kind: gaps[kind] if one[2] is None else one[2].high for kind, one in seen.items()}
         now = kinds[-1]
         found = last.corrected is not None and last.corrected < ALPHA
-        words, news = _verdict(
-            gaps[now], lows[now], highs[now], found=found, language=language, after="after" in states
-        )
+        ends = (-math.inf, math.inf) if seen[now][2] is None else (lows[now], highs[now])
+        words, news = _verdict(gaps[now], *ends, found=found, language=language, after="after" in states)
         rows.append(
             {
                 "name": ", ".join(f"{first_upper(str(key))}: {value}" for key, value in last.by.items()),
@@ -397,5 +397,5 @@ def _group_title(rows: Sequence[dict[str, Any]], total: float, language: Languag
         return f"{len(off)} of {count(len(rows))} groups are off{still}: {joined(names)}"
     how = f"{language.side(top['gap']).lower()} by {points(top['gap'])} points"
     if _sides([top]) == {0}:
-        how = "off in places"
+        how = "right only on average"
     return f"“{_short(top['short'])}” is {how}{still}{more}"

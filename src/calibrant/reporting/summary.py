@@ -76,6 +76,7 @@ def frame(
         "judgment": verdict.to_dict(),
         "next": wording.next_step(verdict),
         "evaluation": evaluation.to_dict(),
+        "notes": list(evaluation.notes),
         "measures": metric_rows(evaluation),
         "level": f"{100 * evaluation.level:g}",
         "method": method_note(evidence.checksum(), n_resamples, rng, command, conventions),
@@ -140,7 +141,7 @@ def summarize(
         "classes": classes,
         "digits": 2 if len(classes) <= 100 else 3,
         "classes_drawn": sum(row["drawn"] for row in classes),
-        "slices": _slice_rows(slices),
+        "slices": [_slice_row(part) for part in slices],
         "size": _size_note(evidence, evaluation),
         **changes(comparison, states[-1].evaluation, repair),
         "pickers": _pickers(views, classes),
@@ -321,15 +322,6 @@ def _class_rows(evidence: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["error"])
 
 
-def _slice_rows(slices: Sequence[Slice]) -> list[dict[str, Any]]:
-    """Return one row per slice, with its size for a color."""
-    rows = [_slice_row(part) for part in slices]
-    widest = max((abs(row["lean"]) for row in rows), default=0.0) or 1.0
-    for row in rows:
-        row["heat"] = row["lean"] / widest
-    return rows
-
-
 def slices_of(
     evidence: Any,
     by: Mapping[str, Array],
@@ -356,9 +348,11 @@ def _slice_row(part: Slice) -> dict[str, Any]:
         "column": ", ".join(part.by),
         "name": ", ".join(str(value) for value in part.by.values()),
         "n": facts.n,
-        "accuracy": facts.observed,
-        "confidence": facts.predicted,
-        "lean": facts.bias,
+        "accuracy": facts.accuracy,
+        "confidence": facts.confidence,
+        "observed": facts.observed,
+        "predicted": facts.predicted,
+        "gap": facts.bias,
         "ks": facts.ks,
         "pvalue": facts.pvalue,
         "corrected": part.corrected,
@@ -371,7 +365,7 @@ def _size_note(evidence: Any, evaluation: Evaluation) -> dict[str, Any]:
     if facts.resolvable is None:
         note["text"] = "No resampling was made, so it is not known which gaps this many rows can show."
         return note
-    bias = noise_of(evidence.pairs_of(TopLabel()), 15, evidence.n)
+    bias = noise_of(evidence.pairs_of(judged(evidence)), 15, evidence.n)
     note["text"] = (
         f"A one-directional gap above {points(facts.resolvable)} points would be detected 4 times in 5 with "
         f"{count(evidence.n)} rows. Of the ECE of {percent(bias.value)}, about {points(bias.excess)} points are "

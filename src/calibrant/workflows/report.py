@@ -144,7 +144,7 @@ def report(
     _say_in_sample(page, y_true, fitted, rows)
     if compare_methods and fitted is None and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
-        page.summary["notes"] = [*page.summary.get("notes", ()), f"methods of recalibration are not compared on {what}"]
+        page.summary["notes"].append(f"methods of recalibration are not compared on {what}")
     if opened.cells is not None:
         more = {"rejected": opened.evidence.rejected, "skipped_files": list(opened.evidence.skipped)}
         page.summary.update(more)
@@ -206,7 +206,7 @@ def _say_in_sample(page: Report, y_true: Any, fitted: Any, rows: Predictions | N
     if seen is None:
         return
     page.summary["in_sample"] = seen.to_dict()
-    page.summary["notes"] = [*page.summary.get("notes", ()), seen.sentence.rstrip(".")]
+    page.summary["notes"].append(seen.sentence.rstrip("."))
     if page.summary.get("comparison"):
         page.summary["comparison"]["verdict"] = seen.sentence
         page.summary["comparison"]["json"] |= {"verdict": seen.sentence, "in_sample": seen.to_dict()}
