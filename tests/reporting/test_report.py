@@ -369,6 +369,24 @@ def test_every_format_of_the_command(file: Path, tmp_path: Path) -> None:
     assert "<svg" not in short.stdout
 
 
+def test_commands_name_the_file_and_hold_rows_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page, fit = calibrant.report(file, n_resamples=100), "calibrant fit preds.npz --holdout 0.3 -o cal.json"
+    assert page.summary["next"] == str(calibrant.evaluate(file.name, n_resamples=100)).splitlines()[-1]
+    assert page.summary["next"].endswith(fit)
+    shown = page.summary["page"]
+    assert fit in shown["todo"]["line"]
+    assert shown["commands"] == fit
+    assert f"<code>{fit}</code>" in re.sub(r"</?span[^>]*>", "", page.html)
+    assert "FILE" not in page.html
+    assert str(tmp_path) not in page.html
+    calibrant.fit(file, method="temperature").save(tmp_path / "t.json")
+    own = calibrant.report(file, calibrator=tmp_path / "t.json", n_resamples=100)
+    assert own.summary["page"]["commands"] == "calibrant apply t.json preds.npz -o preds.calibrated.npz"
+    assert f"{fit} fits on one part" in re.sub(r"<[^>]*>", "", own.html)
+    assert str(tmp_path) not in own.html
+
+
 def test_command_writes_the_regression_page(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "forecast.npz"

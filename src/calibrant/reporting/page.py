@@ -126,7 +126,7 @@ def _environment() -> Any:
 
 
 #: A command inside a sentence.
-_COMMAND = re.compile(r"calibrant (?:check|fit|monitor)\b(?: (?:[A-Z]{2,}(?:\.\w+)?|--?[a-z]+ \S+\w))*|(?<= )--[a-z]+")
+_COMMAND = re.compile(r"calibrant fit .*?-o \S+\w|calibrant (?:check|monitor)\b|(?<= )--[a-z]+")
 
 
 def _unbroken(value: object) -> Markup:

@@ -21,7 +21,8 @@ from calibrant.core.text import count
 COMPARED_ROWS = 5_000
 _FEWEST = 100
 _MOST_CLASSES = 100
-FIT = "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT"
+FIT = "calibrant fit FILE -o cal.json"
+APPLY = "calibrant apply cal.json FILE -o OUT"
 
 
 def _scores(forecast: Forecast, space: str) -> Any:
@@ -67,7 +68,7 @@ def _described(calibrator: Any) -> dict[str, Any]:
         "reason": getattr(calibrator, "reason_", None),
         "sentence": sentence(getattr(calibrator, "reason_", None)),
         "league": method_rows(getattr(calibrator, "records_", None)),
-        "command": "calibrant apply cal.json FILE -o OUT",
+        "command": APPLY,
         "crossfitted": False,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from calibrant.reporting.glossary import error_bar_glossary, provenance
 from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.spread import pit_figure, variance_figure
 from calibrant.reporting.steps import Group
-from calibrant.reporting.summary import Parts, changes, frame, slices_of
+from calibrant.reporting.summary import Parts, advised, changes, frame, slices_of
 from calibrant.reporting.words import ErrorBars, near, smallest_gap, tile
 
 __all__ = ["summarize_rows"]
@@ -49,13 +49,14 @@ def summarize_rows(
     tolerance: float = TOLERANCE,
     rng: RNG = 0,
     groups: Array | None = None,
+    advise: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Return the content of a report on rows of means and variances; the settings are those of `summarize`."""
     settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
     states = []
     for kind, one, own in (("before", rows, parts), ("after", after, None)):
         if one is not None:
-            judged = evaluate_evidence(one, groups=groups, **settings)
+            judged = advised(evaluate_evidence(one, groups=groups, **settings), advise)
             states.append(State(kind, one, judged, slices_of(one, by or {}, own, settings, groups)))
     evaluation, slices = states[0].evaluation, states[0].slices
     comparison = None
@@ -97,6 +98,7 @@ def summarize_rows(
         "variance": [variance_figure(ranges, narrow=narrow) for narrow in (False, True)] if ranges else None,
     }
     summary["page"] = _page(states, repair, comparison, level, summary["date"]) | {
+        "prove": advise(words.PROVE),
         "provenance": provenance(
             summary["method"],
             data=f"{source + ': ' if source else ''}{count(rows.n)} rows of "
@@ -105,7 +107,7 @@ def summarize_rows(
             rows=[("Intervals", "{level}%. Fractions: Wilson. Means: corrected for skewness.")],
             limits="How the model behaves on data unlike these rows, or later in time.",
             level=f"{100 * level:g}",
-        )
+        ),
     }
     return summary
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,10 @@ from calibrant.reporting.content import State, class_page, day_in_words
 from calibrant.reporting.glossary import provenance
 from calibrant.reporting.recalibration import without_contradiction
 from calibrant.reporting.scoreboard import explain_metric
+from calibrant.reporting.words import PROVE
 from calibrant.views import ClassK, Classwise, TopLabel, View, WithinTopR
 
-__all__ = ["Parts", "changes", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
+__all__ = ["Parts", "advised", "changes", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
@@ -74,7 +76,7 @@ def frame(
         "headline": evaluation.headline,
         "verdict": str(verdict),
         "judgment": verdict.to_dict(),
-        "next": wording.next_step(verdict),
+        "next": wording.next_step(evaluation),
         "evaluation": evaluation.to_dict(),
         "notes": list(evaluation.notes),
         "measures": metric_rows(evaluation),
@@ -99,20 +101,23 @@ def summarize(
     rng: RNG = 0,
     groups: Array | None = None,
     evaluation: Evaluation | None = None,
+    advise: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Return the content of a report as a plain dictionary.
 
     `after` is the recalibrated forecast of these rows and `repair` how it came about; `by` holds columns whose values
     make slices, `parts` slices made before (cells from an engine), `evaluation` what `evaluate_evidence` said of these
-    rows with the same settings. The rest is as in `calibrant.report`.
+    rows with the same settings; `advise` puts the file at hand into a command. The rest is as in `calibrant.report`.
     """
     settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
     risk = evidence.task == "classes" and not judged(evidence).top_label_only
     if evaluation is None or risk:
         evaluation = _evaluated(evidence, groups=groups, risk=risk, **settings)
     slices = slices_of(evidence, by or {}, parts, settings, groups)
-    evaluation = with_groups(evaluation, slices)
+    evaluation = advised(with_groups(evaluation, slices), advise)
     repair = without_contradiction(repair, evaluation.verdict)
+    if repair is not None and repair["command"] is not None:
+        repair = {**repair, "command": advise(repair["command"])}
     states = [State("before", evidence, evaluation, slices)]
     comparison = None
     if after is not None:
@@ -165,6 +170,7 @@ def summarize(
     summary["page"] = page | {
         "date": day_in_words(summary["date"]),
         "commands": (repair or {}).get("command"),
+        "prove": advise(PROVE),
         "provenance": provenance(
             summary["method"],
             data=_data_line(evidence, source),
@@ -180,6 +186,11 @@ def summarize(
         ),
     }
     return summary
+
+
+def advised(evaluation: Evaluation, advise: Callable[[str], str]) -> Evaluation:
+    """Return the evaluation with the command to run next."""
+    return replace(evaluation, next_step=advise(evaluation.verdict.advice))
 
 
 def changes(comparison: Any | None, after: Evaluation, repair: Mapping[str, Any] | None) -> dict[str, Any]:
