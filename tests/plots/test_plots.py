@@ -181,8 +181,8 @@ def test_two_classes_are_measured_as_the_verdict_judges_them() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(-1, 1, 800)
     y, p, logits = rng.random(800) < 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(-2 * z)), np.stack([0 * z, 2 * z], 1)
-    expected = calibrant.measure("ece", y, p, view="class-1")
-    assert abs(expected - calibrant.measure("ece", y, p)) > 0.005
+    expected = calibrant.metric("ece", y, p, view="class-1")
+    assert abs(expected - calibrant.metric("ece", y, p)) > 0.005
     for shown in (
         plots.plot_against_temperature(y, logits, metrics="ece", temperatures=[1.0]),
         plots.plot_against_bins(y, p, n_bins=[15], n_resamples=0),
@@ -190,7 +190,7 @@ def test_two_classes_are_measured_as_the_verdict_judges_them() -> None:
     ):
         assert shown.values["ece"][0] == pytest.approx(expected, abs=1e-12)
     top = plots.plot_against_bins(y, p, metrics="ece@top-1", n_bins=[15], n_resamples=0).values["ece@top-1"][0]
-    assert top == pytest.approx(calibrant.measure("ece", y, p), abs=1e-12)
+    assert top == pytest.approx(calibrant.metric("ece", y, p), abs=1e-12)
 
 
 def test_selective_pictures(rows: Any) -> None:

@@ -196,13 +196,13 @@ def test_repair_is_named_and_compared() -> None:
     assert page.summary["comparison"]["json"]["measures"]["brier"]["change"] == comparison["brier"].change
 
 
-def test_league_is_the_auto_calibrators(page: Any) -> None:
+def test_methods_are_the_auto_calibrators(page: Any) -> None:
     repair = page.summary["repair"]
-    assert {row["method"] for row in repair["league"]} >= {"identity", "temperature"}
+    assert {row["method"] for row in repair["methods"]} >= {"identity", "temperature"}
     assert repair["sentence"].startswith(("Recommended: ", "No change: "))
-    assert any(row["chosen"] for row in repair["league"])
+    assert any(row["chosen"] for row in repair["methods"])
     rows = page.summary["page"]["methods"]["rows"]
-    assert len(rows) == min(14, sum(r["low"] is not None and r["method"] != "identity" for r in repair["league"]))
+    assert len(rows) == min(14, sum(r["low"] is not None and r["method"] != "identity" for r in repair["methods"]))
 
 
 def test_tiny_binary_pairs_and_weights_make_a_page() -> None:
@@ -234,7 +234,7 @@ def test_slices_of_two_classes_have_true_names() -> None:
     assert "| slice | rows | happens, % | predicted, % | predicted minus happens, points |" in page.markdown
     assert "accuracy, %" not in page.markdown
     assert "| &lt; 0.0" in page.markdown.partition("| slice |")[2]  # escaped like every cell
-    error = calibrant.measure("ece", y, p, view="class-1")
+    error = calibrant.metric("ece", y, p, view="class-1")
     assert f"Of the ECE of {100 * error:.2f}%" in page.summary["size"]["text"]
 
 

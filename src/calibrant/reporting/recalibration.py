@@ -67,7 +67,7 @@ def _described(calibrator: Any) -> dict[str, Any]:
         "injective": bool(getattr(calibrator, "injective", False)),
         "reason": getattr(calibrator, "reason_", None),
         "sentence": sentence(getattr(calibrator, "reason_", None)),
-        "league": method_rows(getattr(calibrator, "records_", None)),
+        "methods": method_rows(getattr(calibrator, "records_", None)),
         "command": APPLY,
         "crossfitted": False,
     }
@@ -95,7 +95,7 @@ def compare_methods_on(forecast: Forecast) -> dict[str, Any] | None:
         "injective": False,
         "reason": auto.reason_,
         "sentence": sentence(auto.reason_),
-        "league": method_rows(auto.records_),
+        "methods": method_rows(auto.records_),
         "command": None if str(auto.reason_).startswith("no change") else FIT,
         "crossfitted": True,
         "note": f"By cross-validation{used}; fit the real one on labeled rows kept out of training.",

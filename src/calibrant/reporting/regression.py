@@ -13,9 +13,8 @@ from calibrant.core.rows import Rows
 from calibrant.core.tables import Table
 from calibrant.core.text import count, first_upper, points
 from calibrant.inference.comparison import compare_evidence
-from calibrant.inference.error_bars import RegressionFacts
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
-from calibrant.inference.verdict import TOLERANCE, first_lower, signed
+from calibrant.inference.verdict import TOLERANCE, first_lower
 from calibrant.regression import compute_pit, compute_variance_table
 from calibrant.reporting import diagram, words
 from calibrant.reporting.content import State, day_in_words, state_boxes
@@ -81,7 +80,6 @@ def summarize_rows(
             conventions=CONVENTIONS,
         ),
         **changes(comparison, states[-1].evaluation, repair),
-        "facts": _facts(evaluation.facts),
         "slices": [
             {
                 "name": part.label,
@@ -300,15 +298,3 @@ def _tiles(states: Sequence[State], level: float) -> list[dict[str, Any]]:
             tile("Gap: meant minus inside", [language.signed(language.size(f)) for f in facts], "points", between),
         ]
     return [*tiles, smallest_gap(points(first.resolvable), first.n)]
-
-
-def _facts(facts: RegressionFacts) -> list[tuple[str, str]]:
-    """Return the few numbers that stand beside the verdict."""
-    rows = []
-    if facts.inside is not None:
-        rows = [
-            (f"Inside the {100 * facts.meant:g}% interval", near(facts.inside)),
-            ("Meant to be inside", f"{100 * facts.meant:g}%"),
-            ("Gap: meant minus inside", f"{signed(facts.meant - facts.inside)} points"),
-        ]
-    return [*rows, ("Smallest gap these rows can detect", f"{points(facts.resolvable)} points")]

@@ -282,7 +282,7 @@ def explain_metric(metric: Metric, result: Result) -> list[str]:
 def method_section(repair: Mapping[str, Any] | None, used: str | None) -> dict[str, Any] | None:
     """Return the methods compared: gain over the uncalibrated forecast with intervals; the used one in blue."""
     rows = [
-        row for row in (repair or {}).get("league", ()) if row.get("low") is not None and row["method"] != "identity"
+        row for row in (repair or {}).get("methods", ()) if row.get("low") is not None and row["method"] != "identity"
     ]
     if not rows or repair is None:
         return None

@@ -28,13 +28,12 @@ from calibrant.inference.comparison import compare_evidence
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
 from calibrant.inference.slices import Slice, evaluate_parts, split, split_column, with_groups
-from calibrant.inference.verdict import TOLERANCE, rates, signed
+from calibrant.inference.verdict import TOLERANCE
 from calibrant.reporting import figures
 from calibrant.reporting.cells import BIN_COUNTS, GRID, ViewCells, pair_cells
 from calibrant.reporting.content import State, class_page, day_in_words
 from calibrant.reporting.glossary import provenance
 from calibrant.reporting.recalibration import without_contradiction
-from calibrant.reporting.scoreboard import explain_metric
 from calibrant.reporting.words import PROVE
 from calibrant.views import ClassK, Classwise, TopLabel, View, WithinTopR
 
@@ -79,7 +78,7 @@ def frame(
         "next": wording.next_step(evaluation),
         "evaluation": evaluation.to_dict(),
         "notes": list(evaluation.notes),
-        "measures": metric_rows(evaluation),
+        "metrics": metric_rows(evaluation),
         "level": f"{100 * evaluation.level:g}",
         "method": method_note(evidence.checksum(), n_resamples, rng, command, conventions),
     }
@@ -139,13 +138,11 @@ def summarize(
             rng=rng,
             conventions=CONVENTIONS,
         ),
-        "facts": _facts(evaluation),
         "views": views,
         "views_after": after_views,
         "bin_counts": list(BIN_COUNTS),
         "classes": classes,
         "digits": 2 if len(classes) <= 100 else 3,
-        "classes_drawn": sum(row["drawn"] for row in classes),
         "slices": [_slice_row(part) for part in slices],
         "size": _size_note(evidence, evaluation),
         **changes(comparison, states[-1].evaluation, repair),
@@ -230,7 +227,7 @@ def _data_line(evidence: Any, source: str | None) -> str:
 
 
 def metric_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return the rows of the table: cells, words behind a click, and a small chart."""
+    """Return the rows of the table as texts."""
     return [_metric_row(result, evaluation.task) for result in evaluation.results]
 
 
@@ -245,7 +242,6 @@ def _metric_row(result: Result, task: str) -> dict[str, Any]:
         "pvalue": pvalue,
         "interval": interval,
         "meaning": meaning,
-        "explained": explain_metric(metric, result),
     }
 
 
@@ -257,21 +253,6 @@ def _pickers(views: Sequence[ViewCells], classes: Sequence[Mapping[str, Any]]) -
         "views": [(i, view.label) for i, view in entries if view.name not in names or i == 0],
         "classes": [(i, names[view.name]) for i, view in entries if view.name in names],
     }
-
-
-def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return the few numbers that stand beside the verdict."""
-    facts = evaluation.facts
-    if facts.event is not None:
-        happens, predicted = rates(facts.observed, facts.predicted)
-        rows = [("Happens", happens), ("Predicted, on average", predicted)]
-        rows.append(("Gap: predicted minus happens", f"{signed(facts.bias)} points"))
-    else:
-        rows = [("Right", percent(facts.observed, 1)), ("Claims to be right", percent(facts.predicted, 1))]
-        rows.append(("Gap: claimed minus right", f"{signed(facts.bias)} points"))
-    if facts.resolvable is not None:
-        rows.append(("Smallest gap these rows can detect", f"{points(facts.resolvable)} points"))
-    return rows
 
 
 def _names(evidence: Any) -> tuple[Any, ...]:
@@ -325,10 +306,8 @@ def _class_rows(evidence: Any) -> list[dict[str, Any]]:
         if len(chosen) >= min(DRAWN_CLASSES, len(rows)):
             break
         chosen.add(row["index"])
-    largest = max((abs(row["gap"]) for row in rows), default=0.0) or 1.0
     for row in rows:
         row["drawn"] = row["index"] in chosen
-        row["bar"] = 50 * row["gap"] / largest
         row.pop("cells")
     return sorted(rows, key=lambda row: -row["error"])
 
