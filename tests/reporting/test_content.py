@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -210,8 +209,6 @@ def test_downloads_read_back_and_guard_formulas() -> None:
     text = base64.b64decode(table.csv.partition("base64,")[2]).decode()
     read = list(csv.reader(io.StringIO(text)))
     assert read == [["name", "value"], ["'=1+1", "0.1"], ["a,b", "0.3333333333"], ["c", ""]]
-    document = json.loads(base64.b64decode(table.json.partition("base64,")[2]))
-    assert document == {"columns": ["name", "value"], "rows": [["=1+1", 0.1], ["a,b", 0.3333333333], ["c", None]]}
 
 
 def test_labels_stay_inside_and_apart() -> None:
@@ -379,9 +376,7 @@ def test_one_group_outside_the_band_does_not_contradict_the_verdict() -> None:
     y = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
     (note,) = calibrant.report(y, p, n_resamples=200, compare_methods=False).summary["page"]["diagram"]["notes"]
     assert note["title"] == "Mostly within chance"
-    assert note["text"].startswith(
-        "1 of 7 dots lies above the gray band; chance alone does that on 3 of 10 such pages."
-    )
+    assert note["text"].startswith("1 of 7 dots lies above the gray band. Of the ")
 
 
 def test_the_funnel_shows_every_class_inside_its_axes() -> None:

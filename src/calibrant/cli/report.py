@@ -62,7 +62,7 @@ def command(
     line = "calibrant " + " ".join(shlex.quote(Path(word).name if word == file else word) for word in sys.argv[1:])
     with progress("writing the report", after=2.0):
         page = report(file, compare_methods=not (no_compare or no_league), command=line, **join(options))
-    for note in page.summary["notes"]:
+    for note in page.summary.get("notes", ()):
         emit(f"Note: {note}.", err=True)
     form = "json" if as_json else form
     if form == "html":

@@ -300,11 +300,8 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     title = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}"
     if not found:  # the verdict finds no gap: one group near the band does not contradict it
         fewer = sum(math.comb(k, i) * 0.05**i * 0.95 ** (k - i) for i in range(len(outside)))
-        pages = round(10 * (1 - fewer))
         usual = 1 - fewer >= 0.05 and not any(g.far for g in outside)
         title = f"{start}{'mostly within chance' if usual else f'some {language.claims} off'}"
-        side += f"; chance alone does that on {max(pages, 1)} of 10 such pages" if usual and k > 1 else ""
-        text = f"{side}.{text.partition('.')[2]}"
     return {"kind": layer.kind, "title": first_upper(title), "text": text}
 
 
