@@ -26,7 +26,7 @@ def document(argv: tuple[str, ...], folder: Path, *codes: int) -> dict:
 def test_report_json_keeps_ks(folder: Path) -> None:
     found = document(("report", "k5.csv", "--no-league", *FEW), folder)
     assert found["evaluation"]["measures"]["ks"]["value"] > 0
-    assert "ks" in {row["name"] for row in found["measures"]}
+    assert "ks" in {row["name"] for row in found["metrics"]}
 
 
 @pytest.mark.parametrize("engine", where_installed([(), ("--engine", "polars"), ("--engine", "duckdb")]))

@@ -185,6 +185,22 @@ def test_against_temperature_bins_and_size(rows: Any) -> None:
         plots.plot_against_temperature(y, logits, temperatures=[0.0])
 
 
+def test_two_classes_are_measured_as_the_verdict_judges_them() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1, 800)
+    y, p, logits = rng.random(800) < 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(-2 * z)), np.stack([0 * z, 2 * z], 1)
+    expected = calibrant.metric("ece", y, p, view="class-1")
+    assert abs(expected - calibrant.metric("ece", y, p)) > 0.005
+    for shown in (
+        plots.plot_against_temperature(y, logits, metrics="ece", temperatures=[1.0]),
+        plots.plot_against_bins(y, p, n_bins=[15], n_resamples=0),
+        plots.plot_against_sample_size(y, p, metrics="ece", sizes=[800], n_repeats=1),
+    ):
+        assert shown.values["ece"][0] == pytest.approx(expected, abs=1e-12)
+    top = plots.plot_against_bins(y, p, metrics="ece@top-1", n_bins=[15], n_resamples=0).values["ece@top-1"][0]
+    assert top == pytest.approx(calibrant.metric("ece", y, p), abs=1e-12)
+
+
 def test_selective_pictures(rows: Any) -> None:
     y, p, _ = rows
     risk = plots.plot_risk_coverage(y, p, by="confidence")
