@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
-    "CalibrantDeprecationWarning", "CalibrantError", "CalibrantWarning", "ConvergenceWarning", "CoverageWarning",
+    "CalibrantError", "CalibrantWarning", "ConvergenceWarning", "CoverageWarning",
     "FileError", "InputError", "MissingExtraError", "NotFittedError", "UndefinedWarning", "WeightsWarning",
     "input_error", "python_word", "require", "spell"
 ]  # fmt: skip
@@ -192,10 +192,6 @@ class UndefinedWarning(CalibrantWarning):
 
 class CoverageWarning(CalibrantWarning):
     """An interval was asked for whose coverage simulation does not support."""
-
-
-class CalibrantDeprecationWarning(CalibrantWarning, FutureWarning):
-    """A public name will go after two minor releases."""
 
 
 def input_error(

@@ -121,23 +121,6 @@ def test_listings_have_one_shape() -> None:
         assert len(listing) == len(list(listing))
         assert listing[next(iter(listing))] is not None
         assert {"name", "title"} <= set(listing.to_frame().columns)
-    with pytest.warns(calibrant.errors.CalibrantDeprecationWarning) if _warns() else _nothing():
-        assert list(calibrant.list_metrics()) == list(metrics)
-
-
-def _warns() -> bool:
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        calibrant.list_metrics()
-    return bool(caught)
-
-
-def _nothing() -> Any:
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_contract_of_metrics_is_public() -> None:

@@ -8,11 +8,20 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB
 
 import calibrant
-from calibrant.calibrators import AutoCalibrator, Identity, TemperatureScaling, VectorScaling
+from calibrant.calibrators import (
+    AutoCalibrator,
+    Compose,
+    Ensemble,
+    Identity,
+    SplineCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
 from calibrant.calibrators._choice import _taken_off, selection_luck, trust
 from calibrant.calibrators._crossfit import Held, deal, default_entries, settle_rows
 from calibrant.calibrators._mixture import Mixture, most_likely, prior_shares
@@ -99,6 +108,35 @@ def test_preserve(preserve):
         assert (np.diff(by_score, axis=1) >= 0).all()
 
 
+def test_a_mixture_of_maps_that_keep_the_order_says_so(tmp_path):
+    p, y = simulate(600, k=4, shift=1.0)
+    cal = AutoCalibrator(preserve="order").fit(p, y)
+    cal.save(tmp_path / "auto.json")
+    for one in (cal, cal.best_, calibrant.load(tmp_path / "auto.json")):
+        assert one.preserves_argmax
+        assert one.preserves_order
+    assert isinstance(cal.best_, Ensemble)
+    assert not AutoCalibrator().fit(p, y).best_.preserves_argmax
+    free, held = SplineCalibration(keep_argmax=False), SplineCalibration()
+    for pair, kept in (([held, Identity()], True), ([free, Identity()], False)):
+        assert Ensemble(pair).preserves_argmax is Compose(*pair).preserves_argmax is kept
+        assert (
+            Ensemble(pair, weights=[1, 1]).fit(p, y).preserves_argmax
+            is Compose(*pair).fit(p, y).preserves_argmax
+            is kept
+        )
+    assert Ensemble([free, held], weights=[0, 1]).fit(p, y).preserves_argmax
+    assert AutoCalibrator(preserve="argmax", candidates=[free]).fit(p, y).cv_results_["method"].to_list() == [
+        "identity"
+    ]
+
+
+def test_the_shipped_mixture_can_be_fitted_again(fitted):
+    p, y = simulate(500, shift=0.5)
+    again = clone(fitted.best_).fit(p, y)
+    np.testing.assert_allclose(again.predict_proba(p), fitted.best_.predict_proba(p), atol=1e-6)
+
+
 def test_one_method_by_the_one_standard_error_rule():
     p, y = simulate(1500)
     cal = AutoCalibrator(mixture=False).fit(p, y)
@@ -112,6 +150,15 @@ def test_candidates_by_name_and_by_instance():
     p, y = simulate(300)
     cal = AutoCalibrator(candidates=["platt", TemperatureScaling(loss="brier")]).fit(p, y)
     assert set(cal.cv_results_["method"]) == {"identity", "platt", "temperature"}
+
+
+def test_candidates_of_one_method_have_names_of_their_own():
+    p, y = simulate(300)
+    pair = [TemperatureScaling(), TemperatureScaling(loss="brier")]
+    cal = AutoCalibrator(candidates=[*pair, "temperature"]).fit(p, y)  # the third is the first
+    assert set(cal.cv_results_["method"]) == {"identity", "temperature", "temperature(loss='brier')"}
+    assert cal.cv_results_["method"].len() == 3
+    assert cal.cv_results_["fit_seconds"].n_unique() == 3
 
 
 def test_other_scores():

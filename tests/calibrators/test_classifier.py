@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
@@ -62,15 +63,26 @@ def test_modes_improve_naive_bayes(blobs, options):
     assert len(model.pairs_) == (5 if options.get("ensemble") else 1)
 
 
-def test_prefit(blobs):
+def test_a_fitted_model(blobs):
     X, y, new, truth = blobs
-    base = GaussianNB().fit(X, y)
-    model = CalibratedClassifier(base, method="temperature", cv="prefit").fit(new[:300], truth[:300])
+    base = FrozenEstimator(GaussianNB().fit(X, y))
+    model = CalibratedClassifier(base, method="temperature").fit(new[:300], truth[:300])
     assert model.pairs_[0][0] is base
     expected = TemperatureScaling().fit(base.predict_proba(new[:300]), truth[:300])
     assert np.array_equal(model.predict_proba(new), expected.predict_proba(base.predict_proba(new)))
     with pytest.raises(ValueError, match="classes the fitted estimator knows"):
-        CalibratedClassifier(base, method="temperature", cv="prefit").fit(new[:3], [0, 1, 7])
+        CalibratedClassifier(base, method="temperature").fit(new[:3], [0, 1, 7])
+
+
+def test_a_fitted_model_with_its_classes_in_another_order():
+    rng = np.random.default_rng(0)
+    names = np.array(["fox", "cat", "dog"])
+    p = rng.dirichlet(np.ones(3), 400)
+    labels = names[[rng.choice(3, p=row) for row in p]]
+    base = TemperatureScaling(classes=names).fit(p[:200], labels[:200])  # any classifier with classes_ out of order
+    model = CalibratedClassifier(FrozenEstimator(base), method="temperature").fit(p[200:], labels[200:])
+    assert list(model.classes_) == ["fox", "cat", "dog"]
+    assert model.score(p, labels) == base.score(p, labels)
 
 
 def test_decision_function_and_names(blobs):

@@ -36,9 +36,8 @@ from calibrant.calibrators import (
     TemperatureScaling,
     VennAbers,
 )
-from calibrant.calibrators._artifact import rebuild
 from calibrant.core.links import log_odds, logit, sigmoid, softmax
-from calibrant.errors import CalibrantDeprecationWarning, InputError, WeightsWarning
+from calibrant.errors import InputError, WeightsWarning
 
 RANKED = (IsotonicOneVsRest, IsotonicMulticlass, HistogramBinning, BayesianBinning, SplineCalibration, VennAbers)
 
@@ -238,12 +237,10 @@ def test_jobs_change_nothing(rows):
 def test_fitted_classifiers_survive_cloning(rows):
     X, y = rows
     base = GaussianNB().fit(X[:150], y[:150])
-    prefit = CalibratedClassifier(base, method="temperature", cv="prefit")
     frozen = CalibratedClassifier(FrozenEstimator(base), method="temperature")
-    expected = prefit.fit(X[150:], y[150:]).predict_proba(X)
-    for model in (prefit, frozen):
-        np.testing.assert_array_equal(clone(model).fit(X[150:], y[150:]).predict_proba(X), expected)
-    assert clone(prefit).estimator is base
+    expected = TemperatureScaling().fit(base.predict_proba(X[150:]), y[150:]).predict_proba(base.predict_proba(X))
+    np.testing.assert_array_equal(clone(frozen).fit(X[150:], y[150:]).predict_proba(X), expected)
+    assert clone(frozen).estimator.estimator is base
 
 
 def test_more_folds_than_rows_are_refused(rows):
@@ -333,12 +330,13 @@ def test_torch_modules_keep_the_dtype_they_are_given(margins, method):
 def test_a_fitted_classifier_stays_as_it_is_in_every_fold(rows):
     X, y = rows
     base = GaussianNB().fit(X[:150], y[:150])
-    expected = CalibratedClassifier(FrozenEstimator(base), method="platt", ensemble=True).fit(X[150:], y[150:])
-    prefit = CalibratedClassifier(base, method="platt", cv="prefit", ensemble=True)
+    model = CalibratedClassifier(FrozenEstimator(base), method="platt", ensemble=True)
+    expected = clone(model).fit(X[150:], y[150:])
     with warnings.catch_warnings():
         warnings.simplefilter("error", WeightsWarning)  # nothing is fitted that could miss the weights
-        prefit.fit(X[150:], y[150:], sample_weight=np.ones(150))
-    np.testing.assert_array_equal(prefit.predict_proba(X), expected.predict_proba(X))
+        model.fit(X[150:], y[150:], sample_weight=np.ones(150))
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+    assert all(one.estimator is base for one, _ in model.pairs_)
 
 
 @pytest.mark.parametrize("method", ["structured-matrix", "order-preserving", "auto"])
@@ -366,14 +364,6 @@ def test_bayesian_binning_has_a_score_like_every_classifier(margins):
     z, y = margins
     fitted = BayesianBinning(criterion="bic").fit(sigmoid(z), y)
     assert fitted.score(sigmoid(z), y) == pytest.approx(((z > 0) == y).mean(), abs=0.05)
-    with pytest.warns(CalibrantDeprecationWarning, match=r"BayesianBinning\(criterion=...\)"):
-        old = BayesianBinning(score="bic")
-    assert old.criterion == "bic"
-    payload = fitted.to_payload()
-    payload["params"]["score"] = payload["params"].pop("criterion")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert rebuild(payload).criterion == "bic"  # as version 0.1 wrote it
 
 
 def test_the_largest_numbers_are_refused_not_mapped_to_nan(margins):

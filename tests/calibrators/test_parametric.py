@@ -14,6 +14,9 @@ from calibrant.calibrators import (
     VectorScaling,
 )
 from calibrant.calibrators._logistic import log_complement
+from calibrant.calibrators._multinomial import score_unit
+from calibrant.calibrators._odir import fit_affine
+from calibrant.calibrators._scores import check_fit
 from calibrant.core.links import log_softmax, softmax
 from calibrant.errors import ConvergenceWarning
 
@@ -104,6 +107,26 @@ def test_strong_penalty_gives_the_diagonal(toy):
     cal = MatrixScaling(space="logit", odir=(1e6, 1e6)).fit(z, y)
     assert np.abs(cal.matrix_ - np.diag(np.diag(cal.matrix_))).max() < 1e-5
     assert np.abs(cal.shift_).max() < 1e-5
+
+
+def test_a_fit_near_another_starts_from_its_numbers(toy, monkeypatch):
+    """Scores above 1000 are divided by a unit before the search, and the other fit's numbers are in the old one."""
+    z, y = toy
+    starts = []
+
+    def watched(*args):
+        starts.append(args[6])
+        return fit_affine(*args)
+
+    monkeypatch.setattr("calibrant.calibrators.matrix.fit_affine", watched)
+    scores, codes, weights, _ = check_fit(
+        1e4 * z, y, None, classes=None, space="logit", view="logit", caller="MatrixScaling.fit"
+    )
+    first = MatrixScaling(space="logit", odir=(0.1, 0.1)).fit_near(None, scores, codes, weights, range(4))
+    MatrixScaling(space="logit", odir=(0.1, 0.1)).fit_near(first, scores, codes, weights, range(4))
+    unit = score_unit(1e4 * z)
+    assert unit > 1
+    np.testing.assert_allclose(starts[1][:, :-1], first.matrix_ * unit)
 
 
 def test_bad_penalty_is_refused(toy):

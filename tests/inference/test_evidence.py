@@ -155,7 +155,9 @@ def test_a_report_from_cells_says_what_one_from_rows_says(k):
     one, two = (report_evidence(form, compare_methods=False, n_resamples=100) for form in (rows, cells))
     for key in ("headline", "bin_counts", "digits"):
         assert two.summary[key] == one.summary[key], key
-    assert two.summary["facts"][:3] == one.summary["facts"][:3]
+    assert [tile["values"] for tile in two.summary["page"]["tiles"]][:3] == [
+        tile["values"] for tile in one.summary["page"]["tiles"]
+    ][:3]
     assert two.summary["judgment"]["status"] == one.summary["judgment"]["status"]
     assert [view.name for view in two.summary["views"]] == [
         view.name for view in one.summary["views"] if view.name != "within-2"

@@ -211,6 +211,31 @@ def test_expected_ece_matches_resampling():
     assert expected_ece(n, y, p, calibrated=True)[0] <= 0.01 + 1e-9
 
 
+def test_two_classes_are_judged_by_class_1_everywhere():
+    """One rule: without a view an error of two classes is that of class 1, whoever is asked."""
+    rng = np.random.default_rng(1)
+    p = rng.random(2000)
+    y = (rng.random(2000) < p**1.2).astype(int)
+    whole = calibrant.evaluate(y, p, metrics=["ks@class-1", "ks@top-1", "ece@class-1"], rng=0)
+    event, top = whole["ks@class-1"].value, whole["ks@top-1"].value
+    assert event > 2 * top
+    assert calibrant.interval("ks", y, p, rng=0).value == event
+    assert calibrant.interval("ks", y, p, rng=0) == calibrant.interval("KS@class-1", y, p, rng=0)
+    assert calibrant.interval("ks", y, p, rng=0) == calibrant.interval("ks", y, p, view="class-1", rng=0)
+    assert calibrant.interval("ks@top-1", y, p, rng=0).value == top
+    assert calibrant.interval("ks", y, p, view="top-1", rng=0).value == top
+    assert equivalence_test(y, p, epsilon=0.1).statistic == event
+    assert ece_bias(y, p).value == pytest.approx(whole["ece@class-1"].value)
+    assert ece_bias(y, p).if_calibrated == pytest.approx(whole["ece@class-1"].null_mean, rel=0.05)
+    floor = expected_ece(2000, y, p, calibrated=True)[0]
+    assert floor == pytest.approx(whole["ece@class-1"].null_mean, rel=0.05)
+    assert required_sample_size(2 * floor, y, p) == 2000
+    with pytest.raises(InputError, match=r"view of interval .*class-1"):
+        calibrant.interval("ks@class-1", y, p, view="top-1")
+    with pytest.raises(InputError, match="name of interval"):
+        calibrant.interval(["ks"], y, p)
+
+
 def test_compare_is_paired_and_knows_injective_maps():
     y, p = forecasts(3000, 0.1)
     better = np.clip(p - 0.1, 0, 1)

@@ -70,8 +70,29 @@ def test_other_weights_are_importance_weights():
     same = calibrant.evaluate(y, p, sample_weight=np.full(60, 0.125), rng=0)
     assert found["ece"].pvalue == same["ece"].pvalue > 0
     assert "60 rows are worth 60 equally weighted ones" in str(found)
-    with pytest.raises(InputError, match="counts"):
-        calibrant.test_calibration(y, p, sample_weight=np.full(60, 0.5))
+    tests = [calibrant.test_calibration(y, p, sample_weight=np.full(60, w), rng=0) for w in (0.5, 0.125)]
+    assert tests[0].pvalue == tests[1].pvalue > 0
+
+
+def test_json_and_markdown_say_what_the_text_says():
+    """How weights were read and why p-values are missing stand in JSON too; Markdown shows the slices."""
+    y, p = model(200)
+    weight = np.where(np.arange(200) < 5, 1e6, 1.5)
+    found = calibrant.evaluate(y, p, sample_weight=weight, rng=0)
+    assert found["ece"].pvalue is None
+    assert found.to_dict()["notes"] == list(found.notes)
+    assert any("importance weights" in note for note in found.to_dict()["notes"])
+    site = np.where(np.arange(200) % 2, "a|b", "c")
+    sliced = calibrant.evaluate(y, p, by={"site": site}, groups=np.arange(200) % 15, n_resamples=50, rng=0)
+    lines = sliced.to_markdown().splitlines()
+    heads = next(i for i, line in enumerate(lines) if line.startswith("| slice | n |"))
+    assert sorted(line.split(" | ")[:2] for line in lines[heads + 2 :]) == [
+        ["| site=a\\|b", "100"],
+        ["| site=c", "100"],
+    ]
+    assert sliced.whole.to_markdown() in sliced.to_markdown()
+    few = calibrant.evaluate(y, p, by={"site": site}, groups=np.arange(200) // 20 * 2, n_resamples=50, rng=0)
+    assert [part["notes"] for part in few.to_dict()["slices"]] == [list(one.evaluation.notes) for one in few.slices]
 
 
 def test_deterministic_whatever_the_threads(monkeypatch):

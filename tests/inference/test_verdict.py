@@ -14,6 +14,7 @@ import pytest
 import calibrant
 from calibrant.core.results import Interval
 from calibrant.inference.error_bars import RegressionFacts
+from calibrant.inference.slices import with_groups
 from calibrant.inference.verdict import ClassGap, Facts, Verdict, judge
 
 
@@ -227,3 +228,51 @@ def test_too_few_resamplings_of_error_bars():
     y, zero, one = 0.995 * rng.standard_normal(4000), np.zeros(4000), np.ones(4000)
     assert evaluate_means(y, zero, one, n_resamples=79, rng=0).verdict.headline == "Too few resamplings to tell"
     assert evaluate_means(y, zero, one, n_resamples=80, rng=0).verdict.status != "cannot tell"
+
+
+def test_one_joint_test_has_one_pvalue():
+    """More than two classes: the sentence names the p-value of the fields, that of the whole test."""
+    known = facts(0.9, 0.8, 0.05, 0.15, pvalue=0.0014, detectable=0.01, gaps=(ClassGap("cat", 0.1, 1e-5),))
+    verdict = judge(known)
+    assert verdict.pvalue == 1e-5
+    assert "joint test p < 0.001" in verdict
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(10, 0.1), 4000)
+    y = np.array([rng.choice(10, p=row) for row in 0.7 * p + 0.3 * np.eye(10)[0]])
+    found = calibrant.evaluate(y, p, metrics=["ece"], n_resamples=1000, rng=0).verdict
+    assert found.pvalue < 0.001
+    assert "joint test p < 0.001" in found
+
+
+def test_a_bias_of_the_means_is_said_beside_narrow_error_bars():
+    gap = Interval(0.19, 0.15, 0.23, 0.95, "wilson", 1000)
+    pvalues = {"bias": 1e-6, "ratio": 1e-6, "pit-ks": 1e-6, "ence": 0.4}
+    verdict = judge(RegressionFacts(1000, 1000.0, 2.0, 1.0, 4.0, 0.28, 0.71, gap, 0.03, 0.11, pvalues))
+    assert verdict.headline == "Error bars too narrow"
+    assert "means are too low by 0.28 predicted standard deviations" in verdict.sentence
+    assert verdict.lower().count("too low") == 1
+    assert "2 times as large" in verdict
+    steady = judge(RegressionFacts(1000, 1000.0, 2.0, 1.0, 4.0, 0.0, 0.71, gap, 0.03, 0.11, pvalues | {"bias": 0.5}))
+    assert "eans are" not in steady
+
+
+def test_a_group_whose_gaps_cancel_has_no_direction():
+    """Words of direction stand only where the interval of the gap excludes 0."""
+    rng = np.random.default_rng(0)
+    n = 8000
+    site = np.array(["cancels", "high", "fine", "fine"])[np.arange(n) % 4]
+    p = rng.uniform(0.1, 0.9, n)
+    truth = np.where(site == "cancels", 0.5 + 0.75 * (p - 0.5), np.where(site == "high", p - 0.05, p + 0.02))
+    y = rng.random(n) < truth
+    settings = {"n_resamples": 500, "rng": 0}
+    sliced = calibrant.evaluate(y, p, by={"site": site}, **settings)
+    gaps = {part.by["site"]: part.evaluation.facts.gap for part in sliced.slices}
+    assert gaps["cancels"].low < 0 < gaps["cancels"].high < gaps["high"].low + 0.05
+    calm = calibrant.evaluate(rng.random(n) < p, p, **settings)
+    off = [part for part in sliced.slices if part.by["site"] != "fine"]
+    assert all(part.corrected < 0.05 for part in off)
+    verdict = with_groups(calm, off).verdict
+    assert verdict.headline == "Right overall, 2 groups off"
+    assert "points too much for “high” and is right only on average for “cancels”" in verdict.sentence
+    alone = with_groups(calm, [part for part in off if part.by["site"] == "cancels"]).verdict
+    assert alone.sentence.endswith("But it is right only on average for “cancels”.")

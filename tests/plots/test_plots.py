@@ -14,7 +14,7 @@ import pytest
 
 import calibrant
 from calibrant import plots, regression, selective
-from calibrant.calibrators import AutoCalibrator, TemperatureScaling
+from calibrant.calibrators import AutoCalibrator, Compose, Identity, TemperatureScaling
 from calibrant.core.links import softmax
 from calibrant.errors import InputError
 from calibrant.views import ClassK
@@ -147,6 +147,14 @@ def test_calibration_map(rows: Any, space: str) -> None:
     np.testing.assert_allclose(many.after[:, 2], many.after[0, 2], atol=1e-9)  # a temperature treats classes alike
 
 
+def test_calibration_map_of_a_composite_takes_the_space_of_its_first_part(rows: Any) -> None:
+    y, _, logits = rows
+    plain = TemperatureScaling(space="logit").fit(logits, y)
+    both = Compose(TemperatureScaling(space="logit"), Identity()).fit(logits, y)
+    shown = [plots.plot_calibration_map(one, points=5).after for one in (plain, both)]
+    np.testing.assert_allclose(shown[0], shown[1], atol=1e-9)
+
+
 def test_calibration_map_on_the_simplex(rows: Any) -> None:
     y, p, _ = rows
     keep = y < 3
@@ -175,6 +183,22 @@ def test_against_temperature_bins_and_size(rows: Any) -> None:
         plots.plot_against_sample_size(y, p, sizes=[2000])
     with pytest.raises(InputError, match="positive"):
         plots.plot_against_temperature(y, logits, temperatures=[0.0])
+
+
+def test_two_classes_are_measured_as_the_verdict_judges_them() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1, 800)
+    y, p, logits = rng.random(800) < 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(-2 * z)), np.stack([0 * z, 2 * z], 1)
+    expected = calibrant.metric("ece", y, p, view="class-1")
+    assert abs(expected - calibrant.metric("ece", y, p)) > 0.005
+    for shown in (
+        plots.plot_against_temperature(y, logits, metrics="ece", temperatures=[1.0]),
+        plots.plot_against_bins(y, p, n_bins=[15], n_resamples=0),
+        plots.plot_against_sample_size(y, p, metrics="ece", sizes=[800], n_repeats=1),
+    ):
+        assert shown.values["ece"][0] == pytest.approx(expected, abs=1e-12)
+    top = plots.plot_against_bins(y, p, metrics="ece@top-1", n_bins=[15], n_resamples=0).values["ece@top-1"][0]
+    assert top == pytest.approx(calibrant.metric("ece", y, p), abs=1e-12)
 
 
 def test_selective_pictures(rows: Any) -> None:

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import regression as room
-from calibrant.calibrators._artifact import rebuild
 from calibrant.errors import FileError, InputError, NotFittedError
 from calibrant.testing import check_calibrator
 
@@ -145,18 +144,6 @@ def test_one_listing_and_one_loader(tmp_path):
         room.load(tmp_path / "cal.json")
 
 
-def test_a_file_of_the_first_edition_loads():
-    """Version 0.1 wrote a calibrator inside another under the name of the task."""
-    inner = {"kind": "StdScaling", "params": {}, "state": {"factor_": 2.0}}
-    record = {
-        "task": "regression",
-        "kind": "AutoVarianceCalibrator",
-        "params": {"criterion": "dss", "cv": 5, "rng": 0},
-        "state": {"best_": {"regression": inner}, "reason_": "because", "records_": {"list": [], "tuple": False}},
-    }
-    assert rebuild(record).predict([0.0], [1.0])[1] == 4.0
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_contract(kind, tmp_path):
     mean, variance, y = rows()
@@ -196,6 +183,25 @@ def test_weights_repeat_rows(kind):
     b = kind().fit(*(np.repeat(column, weights) for column in data)).predict(data[0], data[1])
     for x, z in zip(a, b, strict=True):
         assert x == pytest.approx(z, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [20, 80])
+def test_the_choice_counts_weights_as_repeated_rows(n):
+    data = rows(n, scale=4.0)
+    weights = np.full(n, 5) if n == 20 else np.random.default_rng(1).integers(0, 4, n)
+    weighted = room.AutoVarianceCalibrator().fit(*data, weights)
+    repeated = room.AutoVarianceCalibrator().fit(*(np.repeat(column, weights) for column in data))
+    assert weighted.records_ == repeated.records_ != []
+    assert weighted.reason_ == repeated.reason_
+    assert repr(weighted.best_) == repr(repeated.best_)
+
+
+def test_the_choice_ignores_the_order_of_rows():
+    data = rows(200, scale=1.3)
+    order = np.random.default_rng(1).permutation(200)
+    first, second = (room.AutoVarianceCalibrator().fit(*(column[take] for column in data)) for take in (order, ...))
+    assert first.records_ == second.records_
+    assert first.reason_ == second.reason_
 
 
 def test_no_residual_is_refused():

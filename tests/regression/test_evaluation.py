@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import regression as room
-from calibrant.errors import CalibrantDeprecationWarning, InputError
+from calibrant.errors import InputError
 from helpers import load_data
 
 
@@ -97,7 +97,7 @@ def test_verdict_sees_errors_that_cancel_over_rows():
 def test_stable_forms():
     evaluation = room.evaluate(*rows(), rng=0, metrics=["dss", "ence"])
     plain = evaluation.to_dict()
-    assert list(plain) == ["schema", "n", "metrics", "verdict", "judgment", "rejected", "skipped_files"]
+    assert list(plain) == ["schema", "n", "metrics", "verdict", "judgment", "notes", "rejected", "skipped_files"]
     assert {"value", "null_mean", "pvalue", "low", "high"} <= set(plain["metrics"]["dss"])
     assert list(plain["metrics"]) == ["dss", "ence"]
     json.dumps(plain, allow_nan=False)
@@ -212,11 +212,3 @@ def test_coverage_of_intervals(n, over):
 def test_size_of_the_verdict():
     alarms = sum(room.evaluate(*rows(300, s), metrics=["dss"], rng=s).verdict.found for s in range(1000))
     assert alarms / 1000 <= 0.065
-
-
-def test_names_of_0_1_still_work():
-    with pytest.warns(CalibrantDeprecationWarning, match="metric="):
-        found = room.interval(metric="dss", y_true=[0.0, 1.0, -1.0], mean=[0.0] * 3, variance=[1.0] * 3)
-    assert found == room.interval("dss", [0.0, 1.0, -1.0], [0.0] * 3, [1.0] * 3)
-    with pytest.warns(CalibrantDeprecationWarning, match="get_calibrator"):
-        assert room.by_short_name("variance-scaling") is room.VarianceScaling

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from calibrant.reporting.diagram import Layer, finding
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.figures import consistency
 from calibrant.reporting.funnel import funnel
-from calibrant.reporting.gaps import class_sums
+from calibrant.reporting.gaps import ClassSums, _funnel_title, class_sums
 from calibrant.reporting.labels import Board, Box
 from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.steps import FEWEST, Group, group_edges, groups_of
@@ -189,6 +188,13 @@ def test_the_page_says_which_test_decides_where_verdict_and_metrics_differ() -> 
     assert section(found=False)["sub"].endswith("the verdict at the top rests on one joint test.")
 
 
+def test_too_few_rows_do_not_praise_the_metrics() -> None:
+    y, p = rows(30, 1.0, seed=5)
+    found = calibrant.report(y, p, n_resamples=200).summary
+    assert found["judgment"]["status"] == "cannot tell"
+    assert found["page"]["metrics"]["title"] == "No metric lies outside the calibrated range: too few rows to tell"
+
+
 def test_real_reports_have_short_headlines() -> None:
     for sharp in (0.5, 1.0, 2.0):
         y, p = rows(1200, sharp)
@@ -203,8 +209,6 @@ def test_downloads_read_back_and_guard_formulas() -> None:
     text = base64.b64decode(table.csv.partition("base64,")[2]).decode()
     read = list(csv.reader(io.StringIO(text)))
     assert read == [["name", "value"], ["'=1+1", "0.1"], ["a,b", "0.3333333333"], ["c", ""]]
-    document = json.loads(base64.b64decode(table.json.partition("base64,")[2]))
-    assert document == {"columns": ["name", "value"], "rows": [["=1+1", 0.1], ["a,b", 0.3333333333], ["c", None]]}
 
 
 def test_labels_stay_inside_and_apart() -> None:
@@ -311,6 +315,27 @@ def test_a_group_that_the_whole_hides_makes_the_headline() -> None:
     assert "off" not in calm["page"]["headline"]
 
 
+def test_a_direction_needs_an_interval_that_excludes_zero() -> None:
+    rng = np.random.default_rng(0)
+    n = 4000
+    site, odds = np.where(np.arange(n) % 2, "north", "south"), rng.normal(0, 2, n)
+    y = rng.random(n) < 1 / (1 + np.exp(-odds * np.where(site == "north", 0.5, 1.0)))  # north: extreme both ways
+    found = calibrant.report(y, 1 / (1 + np.exp(-odds)), by={"site": site}, compare_methods=False, n_resamples=200)
+    groups = found.summary["page"]["groups"]
+    north = next(row for row in groups["rows"] if row["short"] == "north")
+    assert north["low"]["before"] < 0 < north["high"]["before"]
+    assert (north["verdict"], north["outside"]) == ("Mixed", True)
+    assert groups["title"] == "“north” is right only on average"
+
+
+@pytest.mark.parametrize(("k", "by_chance"), [(100, "fewer than 1"), (499, "fewer than 1"), (2000, "about 4")])
+def test_the_funnel_says_how_many_classes_leave_its_limits_by_chance(k: int, by_chance: str) -> None:
+    sums = ClassSums(np.full(k, 100.0), np.full(k, 90.0), np.full(k, 50.0), np.full(k, 9.0), np.zeros((3, k)), True)
+    far = [{"gap": 0.4, "n": 100.0, "outside": True} for _ in range(k)]
+    title = _funnel_title(far, sums, after=False)
+    assert title == f"{k:,} of {k:,} classes leave the 99.8% limits; by chance {by_chance} would"
+
+
 def test_no_heading_contradicts_the_verdict() -> None:
     groups = [
         Group(i / 10, (i + 1) / 10, 1000.0, i / 10 + 0.05, i / 10 + 0.05, 0.0, 1.0, i / 10, i / 10 + 0.1)
@@ -351,9 +376,7 @@ def test_one_group_outside_the_band_does_not_contradict_the_verdict() -> None:
     y = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
     (note,) = calibrant.report(y, p, n_resamples=200, compare_methods=False).summary["page"]["diagram"]["notes"]
     assert note["title"] == "Mostly within chance"
-    assert note["text"].startswith(
-        "1 of 7 dots lies above the gray band; chance alone does that on 3 of 10 such pages."
-    )
+    assert note["text"].startswith("1 of 7 dots lies above the gray band. Of the ")
 
 
 def test_the_funnel_shows_every_class_inside_its_axes() -> None:
@@ -402,7 +425,7 @@ def test_more_classes_and_pairs_have_no_slope():
     assert calibrant.report(y, p, n_resamples=20, rng=0).summary["page"]["risk"] is None
 
 
-def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
+def test_a_group_that_chance_does_not_explain_is_named_in_the_note() -> None:
     inside = [Group(i / 10, (i + 1) / 10, 500.0, i / 10 + 0.05, i / 10 + 0.05, 0.0, 1.0, 0.0, 1.0) for i in range(2)]
     far = [
         Group(0.2, 0.8, 97.0, 0.28, 0.08, 0.04, 0.15, 0.2, 0.37),
@@ -410,12 +433,12 @@ def test_a_group_that_chance_does_not_explain_is_named_in_what_to_do() -> None:
     ]
     note = _note(Layer("after", None, [*inside, *far]), Language("fraud"), many=True, found=False)
     assert note["title"] == "After repair: some risks off"
-    assert note["watch"] == " Risks of 80% to 100% stay overstated (predicted 90%, happens 50%)."
+    assert note["text"].endswith("Of the 40 predictions with a risk of 80% to 100%, it happens in 50% (30% to 70%).")
     one = [*inside * 9, far[0]]  # 8% where 28% was predicted: twice as far off as the band reaches
-    assert _note(Layer("after", None, one), Language("fraud"), many=True, found=False)["watch"]
+    assert _note(Layer("after", None, one), Language("fraud"), many=True, found=False)["title"] == note["title"]
     near = [*inside * 9, replace(far[0], rate=0.19)]
     quiet = _note(Layer("after", None, near), Language("fraud"), many=True, found=False)
-    assert (quiet["title"], quiet["watch"]) == ("After repair: mostly within chance", "")
+    assert quiet["title"] == "After repair: mostly within chance"
 
 
 def test_the_box_says_what_its_test_is_and_a_change_has_the_unit_of_its_interval() -> None:
@@ -429,17 +452,19 @@ def test_the_box_says_what_its_test_is_and_a_change_has_the_unit_of_its_interval
     assert "%" not in brier[3]
 
 
-def test_a_tick_does_not_stand_beside_risks_that_are_off() -> None:
-    # 60,000 calibrated rows and 60 at 30% where it never happens: right on average, and not in every place
+def test_page_and_terminal_give_one_verdict() -> None:
+    # 60,000 calibrated rows and 60 at 30% where it never happens: a far group is shown, and judges nothing
     risk = np.repeat([0.004, 0.012, 0.03, 0.06, 0.3], [30_000, 15_000, 10_000, 5_000, 60])
     y = np.concatenate([np.arange(n) < round(p * n) for p, n in ((0.004, 30_000), (0.012, 15_000))])
     y = np.concatenate([y, np.arange(10_000) < 300, np.arange(5_000) < 300, np.zeros(60, bool)]).astype(int)
     page = calibrant.report(y, risk, compare_methods=False, n_resamples=200, rng=0).summary["page"]
-    box = page["states"][-1]
-    assert (page["headline"], page["todo"]["words"]) == ("Right on average, wrong inside", "Use it with care")
     verdict = calibrant.evaluate(y, risk, n_resamples=200, rng=0).verdict
-    assert verdict.status == "calibrated within tolerance"
-    assert (box["glyph"], box["words"]) == ("◐", "Right on average")
+    box = page["states"][-1]
+    assert page["headline"] == verdict.headline
+    assert (box["glyph"], box["words"]) == (words.GLYPHS[verdict.status], words.state_word(verdict))
+    assert page["todo"]["words"] == "Use it"
+    assert "overstated" not in page["todo"]["line"]
+    assert page["diagram"]["notes"][-1]["title"] == "Some risks off"
 
 
 @pytest.mark.parametrize("n", [30, 100, 101, 2000])

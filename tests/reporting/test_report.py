@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import cli
 from calibrant.core.links import softmax
+from calibrant.core.predictions import Normal
 from calibrant.core.rows import check_rows
 from calibrant.core.tables import width_index
 from calibrant.errors import InputError
@@ -195,13 +196,13 @@ def test_repair_is_named_and_compared() -> None:
     assert page.summary["comparison"]["json"]["metrics"]["brier"]["change"] == comparison["brier"].change
 
 
-def test_league_is_the_auto_calibrators(page: Any) -> None:
+def test_methods_are_the_auto_calibrators(page: Any) -> None:
     repair = page.summary["repair"]
-    assert {row["method"] for row in repair["league"]} >= {"identity", "temperature"}
+    assert {row["method"] for row in repair["methods"]} >= {"identity", "temperature"}
     assert repair["sentence"].startswith(("Recommended: ", "No change: "))
-    assert any(row["chosen"] for row in repair["league"])
+    assert any(row["chosen"] for row in repair["methods"])
     rows = page.summary["page"]["methods"]["rows"]
-    assert len(rows) == min(14, sum(r["low"] is not None and r["method"] != "identity" for r in repair["league"]))
+    assert len(rows) == min(14, sum(r["low"] is not None and r["method"] != "identity" for r in repair["methods"]))
 
 
 def test_tiny_binary_pairs_and_weights_make_a_page() -> None:
@@ -213,6 +214,43 @@ def test_tiny_binary_pairs_and_weights_make_a_page() -> None:
     assert calibrant.report(y, np.maximum(p, 1 - p), pairs=True).html
     assert calibrant.report([1], [0.5], n_resamples=10).html
     assert calibrant.report([0, 0], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], n_resamples=10).html
+
+
+def test_slices_of_two_classes_have_true_names() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.beta(1, 4, 3000)
+    y, site = rng.random(3000) < 0.7 * p, np.arange(3000) % 2
+    page = calibrant.report(y, p, by={"site": site}, compare_methods=False, n_resamples=1000)
+    for row in page.to_dict()["slices"]:
+        part = site == int(row["name"])
+        assert row["accuracy"] == pytest.approx(((p[part] > 0.5) == y[part]).mean())
+        assert row["confidence"] == pytest.approx(np.maximum(p[part], 1 - p[part]).mean())
+        assert row["observed"] == pytest.approx(y[part].mean())
+        assert row["predicted"] == pytest.approx(p[part].mean())
+        assert row["gap"] == pytest.approx(p[part].mean() - y[part].mean())
+        shown = f"| site = {row['name']} | 1,500 | {100 * y[part].mean():.1f} | {100 * p[part].mean():.1f} |"
+        assert shown in page.markdown
+        assert row["corrected"] < 0.05
+    assert "| slice | rows | happens, % | predicted, % | predicted minus happens, points |" in page.markdown
+    assert "accuracy, %" not in page.markdown
+    assert "| &lt; 0.0" in page.markdown.partition("| slice |")[2]  # escaped like every cell
+    error = calibrant.metric("ece", y, p, view="class-1")
+    assert f"Of the ECE of {100 * error:.2f}%" in page.summary["size"]["text"]
+
+
+@pytest.mark.parametrize("task", ["classes", "regression"])
+def test_notes_of_the_evaluation_reach_every_form(task: str) -> None:
+    rng = np.random.default_rng(1)
+    p, w = rng.uniform(size=200), np.repeat([1.5, 2.5], 100)
+    y = (rng.random(200) < p).astype(int)
+    groups = np.arange(200) // 40  # five clusters: too few
+    if task == "regression":
+        page = calibrant.report(rng.normal(size=200), Normal(0 * p, 0 * p + 1), groups=groups, n_resamples=20)
+    else:
+        page = calibrant.report(y, p, sample_weight=w, groups=groups, compare_methods=False, n_resamples=20)
+    (note,) = (note for note in page.to_dict()["notes"] if "clusters" in note)
+    assert f"Note: {note}." in page.markdown
+    assert f"<dt>Note</dt><dd>{note}.</dd>" in page.html.replace("\xa0", " ")
 
 
 def test_odd_slices() -> None:
@@ -280,7 +318,8 @@ def test_regression_before_and_after(tmp_path: Path) -> None:
     assert summary["comparison"]["verdict"] == change.verdict
     assert summary["after"]["judgment"]["status"] in ("calibrated within tolerance", "no gap found")
     assert change.verdict in page.markdown.replace("\\", "")
-    assert "notes" not in summary
+    assert summary["notes"] == []
+    assert "| site=0 | 1,000 | " in page.markdown
     own = calibrant.report(tmp_path / "old.csv", calibrator=fitted, **settings)
     assert "Judged on its own rows" in own.html
     with pytest.raises(InputError, match="map means and variances"):
@@ -328,6 +367,24 @@ def test_every_format_of_the_command(file: Path, tmp_path: Path) -> None:
     assert content["evaluation"]["n"] == 400
     assert [row["name"] for row in content["slices"]] == ["0", "1"]
     assert "<svg" not in short.stdout
+
+
+def test_commands_name_the_file_and_hold_rows_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page, fit = calibrant.report(file, n_resamples=100), "calibrant fit preds.npz --holdout 0.3 -o cal.json"
+    assert page.summary["next"] == str(calibrant.evaluate(file.name, n_resamples=100)).splitlines()[-1]
+    assert page.summary["next"].endswith(fit)
+    shown = page.summary["page"]
+    assert fit in shown["todo"]["line"]
+    assert shown["commands"] == fit
+    assert f"<code>{fit}</code>" in re.sub(r"</?span[^>]*>", "", page.html)
+    assert "FILE" not in page.html
+    assert str(tmp_path) not in page.html
+    calibrant.fit(file, method="temperature").save(tmp_path / "t.json")
+    own = calibrant.report(file, calibrator=tmp_path / "t.json", n_resamples=100)
+    assert own.summary["page"]["commands"] == "calibrant apply t.json preds.npz -o preds.calibrated.npz"
+    assert f"{fit} fits on one part" in re.sub(r"<[^>]*>", "", own.html)
+    assert str(tmp_path) not in own.html
 
 
 def test_command_writes_the_regression_page(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import calibrant.torch as ct
-from calibrant.errors import CalibrantDeprecationWarning
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "training.md"
 RECIPES = dict(
@@ -96,10 +95,3 @@ def test_recipe_of_two_processes(tmp_path):
 @pytest.mark.parametrize("name", ["Lightning", "Hugging Face Trainer"])
 def test_recipe_of_other_libraries(tmp_path, name):
     assert run(name, tmp_path)[0].strip()
-
-
-def test_the_british_name_of_version_0_1():
-    with pytest.warns(CalibrantDeprecationWarning, match="RegularizedLoss"):
-        assert ct.RegularizedLoss is ct.RegularizedLoss
-    with pytest.raises(AttributeError, match="Nothing"):
-        _ = ct.Nothing

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import torch as ct
-from calibrant.errors import CalibrantDeprecationWarning, InputError
+from calibrant.errors import InputError
 
 
 def softmax(z):
@@ -330,16 +330,3 @@ def test_equal_to_the_measures_of_the_library(seed):
     plain = ct.MMCELoss(weighted=False)(logits, target).item()
     assert plain == pytest.approx(maximum_mean_calibration_error(y, z, space="logit"), abs=1e-6)
     assert ct.BrierLoss()(logits, target).item() == pytest.approx(brier_score(y, z, space="logit"), abs=1e-9)
-
-
-def test_names_of_version_0_1_still_work():
-    z, y = torch.tensor([[2.0, 0.0], [1.0, 0.5]]), torch.tensor([0, 1])
-    with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
-        old = ct.MMCELoss(normalization="official")
-    assert old.normalization == "official"
-    with pytest.warns(CalibrantDeprecationWarning, match="normalization"):
-        value = ct.mmce_loss(z, y, normalization="official")
-    assert value == ct.mmce_loss(z, y, normalization="official") != ct.mmce_loss(z, y)
-    meter = ct.StreamingCalibration(2, metrics=["ece"])
-    with pytest.warns(CalibrantDeprecationWarning, match="metrics"):
-        assert meter.measures == meter.metrics == ("ece",)

@@ -98,6 +98,20 @@ def test_holdout_proves_on_rows_of_their_own(tmp_path):
     assert again.proof["brier"].change == result.proof["brier"].change  # seeded by default
 
 
+def test_holdout_of_pairs_proves_what_compare_says(tmp_path):
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.3, 1.0, 1000)
+    pl.DataFrame({"confidence": confidence, "correct": rng.random(1000) < confidence**2}).write_csv(
+        tmp_path / "pairs.csv"
+    )
+    done = calibrant.fit(str(tmp_path / "pairs.csv"), method="platt", holdout=0.3)
+    held = np.sort(np.random.default_rng(0).permutation(1000)[:300])
+    pl.read_csv(tmp_path / "pairs.csv")[held].write_csv(tmp_path / "held.csv")
+    said = calibrant.compare(str(tmp_path / "held.csv"), calibrator=done.calibrator)
+    assert done.proof.to_dict() == said.to_dict()
+    assert done.proof["accuracy"].change == 0
+
+
 def test_next_commands_are_real(tmp_path):
     path = write(tmp_path / "preds.csv", 1000, 7).rename(tmp_path / "my preds.csv")
     frame = pl.read_csv(path).rename({"label": "kind"})

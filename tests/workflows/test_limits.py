@@ -190,3 +190,15 @@ def test_more_classes_and_pairs_are_gated_by_the_top_label():
     assert check(right, p.max(axis=1), max_values="ks=0.06", pairs=True, rng=0).lines[0].metric == "ks"
     with pytest.raises(InputError, match="view of check must be left out"):
         check(y, p, max_values="ks=0.06", view="class-1")
+
+
+def test_limits_that_contradict_each_other_are_refused(tmp_path):
+    y, p = [1, 0, 1, 1], [0.9, 0.2, 0.8, 0.6]
+    for least in ({"accuracy": 0.9}, {"Accuracy@judged": 0.9}):
+        with pytest.raises(InputError, match=r"(?i)min_values of check .*0\.2; got accuracy.*=0\.9") as caught:
+            check(y, p, max_values={"accuracy": 0.2}, min_values=least)
+        assert "\n" not in str(caught.value)
+    (tmp_path / "limits.toml").write_text("[max]\nACCURACY = 0.2\n")
+    with pytest.raises(InputError, match="min_values of check"):
+        check(y, p, min_values={"accuracy": 0.9}, config=tmp_path / "limits.toml")
+    assert len(check(y, p, max_values="accuracy=1", min_values="accuracy=1").lines) == 2  # one value is allowed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant._deprecated import warn_renamed
 from calibrant.calibrators._catalog import CalibratorList
 from calibrant.core.inputs import check_names
 
@@ -60,9 +59,6 @@ __all__ = ["get_calibrator", "list_calibrators", *CALIBRATORS, *OTHERS]  # noqa:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "by_short_name":
-        warn_renamed("calibrant.calibrators.by_short_name", "calibrant.calibrators.get_calibrator")
-        return get_calibrator
     module = CALIBRATORS.get(name) or OTHERS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

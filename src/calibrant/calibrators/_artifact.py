@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,13 @@ from calibrant.calibrators._state import StateError, check_state, try_map
 from calibrant.core.atomic import write_text
 from calibrant.core.pipes import read_bytes
 from calibrant.core.programs import Program, Step
-from calibrant.errors import CalibrantDeprecationWarning, FileError
+from calibrant.errors import FileError
 
 if TYPE_CHECKING:
     from calibrant.calibrators._common import BaseCalibrator
 
 SCHEMA = 1
 FORMAT = "calibrant-calibrator"
-#: Under which key a calibrator stands inside another, by what it maps.
-_NESTED = {"classes": "calibrator", "regression": "regression"}
 #: Types of numbers an artifact may hold.
 _DTYPES = frozenset(("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"))
 #: Task and class name → calibrator of any package, entered when its module is imported.
@@ -57,7 +54,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if hasattr(type(value), "fitted_state"):
-        return {_NESTED[value.task]: describe(value)}
+        return {"calibrator": describe(value)}
     if isinstance(value, range) or hasattr(type(value), "__array__"):
         return encode(np.asarray(value))
     raise FileError(f"a calibrator with a {type(value).__name__} inside cannot be written as JSON.")
@@ -81,8 +78,7 @@ def decode(value: Any) -> Any:
         return tuple(items) if value.get("tuple") else items
     if "dict" in value:
         return {decode(key): decode(item) for key, item in value["dict"]}
-    # version 0.1 did not repeat the task inside
-    return rebuild(value["calibrator"] if "calibrator" in value else {"task": "regression", **value["regression"]})
+    return rebuild(value["calibrator"])
 
 
 def describe(calibrator: BaseCalibrator) -> dict[str, Any]:
@@ -103,10 +99,8 @@ def describe(calibrator: BaseCalibrator) -> dict[str, Any]:
 
 def rebuild(record: dict[str, Any]) -> BaseCalibrator:
     """Return the calibrator a record describes."""
-    kind = _find_class(record["kind"], record.get("task", "classes"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantDeprecationWarning)  # old files hold options by their old names
-        calibrator = kind(**{name: decode(value) for name, value in record["params"].items()})
+    kind = _find_class(record["kind"], record["task"])
+    calibrator = kind(**{name: decode(value) for name, value in record["params"].items()})
     getattr(calibrator, "_check_options", calibrator._check_choices)("load")
     if "state" in record:
         if "classes" in record:

@@ -17,7 +17,7 @@ from calibrant.calibrators._floor import search_floor
 from calibrant.calibrators._logistic import log_odds_node
 from calibrant.calibrators._scores import Scores, View, check_fit, check_scores
 from calibrant.calibrators._sql import to_sql
-from calibrant.calibrators.application import frame_order
+from calibrant.calibrators.application import frame_order, refuse_other_order
 from calibrant.core.docstrings import fill
 from calibrant.core.fingerprint import fingerprint
 from calibrant.core.frames import named_columns
@@ -86,8 +86,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
     n_classes_: int
     floor_: float
     smallest_: float
-    #: Whether the curves of a method with the view "rank" run over log-odds, because it was fitted on logits.
-    by_odds_: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -136,10 +134,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         """Return the probabilities behind `x` in the view "rank"."""
         return graph.sigmoid(x) if self.input_space == "logit" else x
 
-    def _ranked(self, graph: Graph, x: Node) -> Node:
-        """Return what fitted curves run over in the view "rank": `x`, but probabilities in artifacts of version 0.1."""
-        return x if self.by_odds_ else self._probabilities(graph, x)
-
     def _fit_at_floor(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         """Fit while the floor is searched; override when `_fit` is dear (cross-validation inside)."""
         self._fit(scores, codes, weights)
@@ -166,7 +160,11 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         """
         caller = f"{type(self).__name__}.fit"
         self._check_options(caller)
-        classes, y = (self.classes, y) if self.classes is not None else named_columns(X, to_array(y, "y", caller))
+        if self.classes is None:
+            classes, y = named_columns(X, to_array(y, "y", caller))
+        else:
+            classes = self.classes
+            refuse_other_order(classes, X, caller=caller)
         scores, codes, weights, names = check_fit(
             X,
             y,
@@ -186,7 +184,6 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         self.n_classes_ = scores.n_classes
         self.n_features_in_ = scores.n_classes
         self.classes_ = np.asarray(classes)
-        self.by_odds_ = self.view == "rank" and self.input_space == "logit"
         scores = self._settle_floor(scores, codes, weights, caller)
         self._fit(scores, codes, weights)
         return self
@@ -204,7 +201,7 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         self._check_fitted(caller)
         scores = check_scores(X, space=self.input_space, view="raw", caller=caller, n_classes=self.n_classes_)
         out = np.empty((scores.n, scores.n_classes))
-        order = frame_order(self, X, caller=caller)
+        order = frame_order(self.classes_, X, caller=caller)
 
         def visit(rows: slice) -> None:
             block = scores.block(rows)
@@ -234,9 +231,11 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
         return bool(self.exports)
 
     def predict(self, X: ArrayLike) -> Any:
-        """Return the most probable class of each row (lowest index on ties)."""
-        self._check_fitted(f"{type(self).__name__}.predict")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        """Return the most probable class of each row, the lowest index on ties; columns of a frame meet by name."""
+        caller = f"{type(self).__name__}.predict"
+        self._check_fitted(caller)
+        p, order = self.predict_proba(X), frame_order(self.classes_, X, caller=caller)
+        return self.classes_[(p if order is None else p[:, order]).argmax(axis=1)]
 
     def to_onnx(self, path: str | Path | None = None, *, dtype: Literal["float32", "float64"] = "float64") -> bytes:
         """Return the map as a serialized ONNX model; also write it to `path`.
@@ -346,13 +345,12 @@ class Calibrator(ClassifierMixin, BaseCalibrator):  # type: ignore[misc]  # scik
 
     def fitted_state(self) -> dict[str, Any]:
         """Return the attributes that make the fitted map, by name."""
-        by_odds = ("by_odds_",) if self.by_odds_ else ()
-        return {name: getattr(self, name) for name in (*_COMMON_STATE, *self.state, *by_odds)}
+        return {name: getattr(self, name) for name in (*_COMMON_STATE, *self.state)}
 
     @classmethod
     def declared_state(cls) -> tuple[str, ...]:
         """Return the names of all attributes that an artifact may set."""
-        return (*_COMMON_STATE, *cls.state, "by_odds_")
+        return (*_COMMON_STATE, *cls.state)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take the attributes of a fitted map, as read from an artifact."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,7 +18,7 @@ from calibrant.core.inputs import check_names
 from calibrant.core.options import check_rng, check_scale
 from calibrant.errors import FileError, NotFittedError, input_error
 
-__all__ = ["BaseCalibrator", "UnfittedError"]
+__all__ = ["BaseCalibrator", "UnfittedError", "fact"]
 
 
 @cache
@@ -25,6 +26,19 @@ def _annotations(kind: Any) -> dict[str, str]:
     """Return the declared types of the options of a method, as written."""
     parameters = inspect.signature(kind).parameters.values()
     return {one.name: one.annotation for one in parameters if isinstance(one.annotation, str)}
+
+
+class _Fact:
+    def __init__(self, declared: bool, ask: Callable[[Any], Any]) -> None:
+        self.declared, self.ask = declared, ask
+
+    def __get__(self, calibrator: Any, kind: Any = None) -> bool:
+        return self.declared if calibrator is None else bool(self.ask(calibrator))
+
+
+def fact(declared: bool, ask: Callable[[Any], Any]) -> Any:
+    """Declare a fact that depends on options or members: the class says `declared`, a calibrator what `ask` returns."""
+    return _Fact(declared, ask)
 
 
 class UnfittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # scikit-learn has no types

@@ -64,11 +64,8 @@ class Entry:
     preserves_argmax: bool
     preserves_order: bool
     title: str
-
-    @property
-    def prior(self) -> float:
-        """Share in the pool before any row is seen: what was good on many data sets, most of all with few rows."""
-        return PRIOR_SHARES.get(self.name, 0.0)
+    #: Share in the pool before any row is seen: what was good on many data sets, most of all with few rows.
+    prior: float
 
 
 def entry_of(calibrator: Calibrator, n_classes: int, name: str | None = None) -> Entry:
@@ -78,10 +75,26 @@ def entry_of(calibrator: Calibrator, n_classes: int, name: str | None = None) ->
         name or kind.short_name,
         lambda _n, _k: clone(calibrator),
         kind.n_parameters(n_classes),
-        kind.preserves_argmax,
-        kind.preserves_order,
-        kind.title,
+        calibrator.preserves_argmax,
+        calibrator.preserves_order,
+        kind.title if name in (None, kind.short_name) else name,
+        PRIOR_SHARES.get(kind.short_name, 0.0),
     )
+
+
+def name_apart(calibrators: Sequence[Calibrator]) -> list[str]:
+    """Return the short names of candidates; where several have one, with the options in which they differ.
+
+    A class that inherits its short name goes by its own name there. Equal calibrators keep one name.
+    """
+    short = [part.short_name for part in calibrators]
+    return [name if short.count(name) == 1 else _long_name(part) for name, part in zip(short, calibrators, strict=True)]
+
+
+def _long_name(calibrator: Any) -> str:
+    kind = type(calibrator)
+    options = " ".join(calibrator.__repr__(N_CHAR_MAX=10_000).split()).removeprefix(kind.__name__)
+    return (kind.short_name if "short_name" in vars(kind) else kind.__name__) + options.removesuffix("()")
 
 
 def default_entries(n_classes: int, rows: float, *, fast: bool) -> list[Entry]:

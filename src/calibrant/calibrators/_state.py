@@ -65,11 +65,6 @@ def _records(name: str, value: Any) -> None:
     _need(isinstance(value, list) and all(isinstance(item, dict) for item in value), name, "be a list of records")
 
 
-def _flags(name: str, value: Any) -> None:
-    ok = isinstance(value, bool) or (isinstance(value, np.ndarray) and value.dtype.kind in "biu")
-    _need(ok or (isinstance(value, list | tuple) and all(isinstance(v, bool | int) for v in value)), name, "be flags")
-
-
 def _part(name: str, value: Any) -> None:
     parts = value if isinstance(value, list) else [value]
     _need(parts and all(hasattr(type(part), "fitted_state") for part in parts), name, "hold fitted calibrators")
@@ -93,7 +88,6 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "n_classes_": _whole,
     "floor_": _numbers(lambda x: 0 <= x < 1, "lie in [0, 1)"),
     "smallest_": _numbers(lambda x: 0 <= x <= 1, "lie in [0, 1]"),
-    "by_odds_": _flags,
     "temperature_": _numbers(lambda x: (x > 0).all(), "be positive", largest=np.inf),  # the scale of the logits
     "temperatures_": _POSITIVE,
     "weights_": _SIMPLEX,
@@ -155,7 +149,7 @@ def try_map(calibrator: Any) -> None:
         q = calibrator.predict_proba(given)
         _need(q.shape == rows.shape and np.isfinite(q).all(), "the map", "give finite probabilities")
         _need((q >= 0).all() and (np.abs(q.sum(axis=1) - 1) < 1e-6).all(), "the map", "give rows that sum to 1")
-        if calibrator.preserves_argmax and getattr(calibrator, "keep_argmax", True):
+        if calibrator.preserves_argmax:
             chosen = np.take_along_axis(q, rows.argmax(axis=1)[:, None], axis=1)[:, 0]
             _need((chosen >= q.max(axis=1) - 1e-12).all(), "the map", "keep the predicted class")
 

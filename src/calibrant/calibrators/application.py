@@ -15,7 +15,7 @@ from calibrant.errors import input_error
 
 __all__ = [
     "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "is_regression",
-    "softmax_note"
+    "refuse_other_order", "softmax_note"
 ]  # fmt: skip
 
 
@@ -73,6 +73,12 @@ def class_order(
     """
     _check_fitted(calibrator, caller)
     known = np.asarray(calibrator.classes_).tolist()
+    return _match(known, names, caller=caller, ordered=ordered, columns=columns)
+
+
+def _match(
+    known: list[Any], names: Sequence[Any] | None, *, caller: str, ordered: bool = False, columns: Sequence[str] = ()
+) -> list[int] | None:
     nameless = known == list(range(len(known)))
     every = columns if len(columns) == len(known) else [*map(str, names or ())]
     first = ",".join(every[:3]) + (",…" if len(every) > 3 else "")
@@ -101,19 +107,30 @@ def _shown(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:most])) + (f", … ({len(names)} in all)" if len(names) > most else "")
 
 
-def frame_order(calibrator: Any, frame: Any, *, caller: str) -> list[int] | None:
-    """Return where the calibrator's classes stand among the columns of a frame; None where either has no names.
+def frame_order(classes: Any, frame: Any, *, caller: str) -> list[int] | None:
+    """Return where a calibrator's classes stand among the columns of a frame; None where either has no names.
 
     A frame whose columns do not name the classes is refused, naming both.
     """
     names = column_names(frame)
     if names is None:
         return None
-    known = set(map(_word, np.asarray(calibrator.classes_).tolist()))
+    listed = np.asarray(classes).tolist()
+    known = set(map(_word, listed))
     inside = names if known & set(names) else class_names(names)
     if known == {str(k) for k in range(len(known))} and not known & set(inside):
         return None  # fitted on arrays: there is only the order
-    return class_order(calibrator, inside, caller=caller)
+    return _match(listed, inside, caller=caller)
+
+
+def refuse_other_order(classes: Any, frame: Any, *, caller: str) -> None:
+    """Refuse classes given in another order than the columns of a frame that are named after them."""
+    names = column_names(frame) or []
+    given = [_word(name) for name in np.asarray(classes).ravel().tolist()]
+    for inside in (names, class_names(names)):
+        if inside != given and sorted(inside) == sorted(given):
+            rule, hint = f"name the columns of X in their order ({_shown(inside)})", "leave it out"
+            raise input_error("classes", caller, rule, _shown(given), hint)
 
 
 def softmax_note(calibrator: Any, space: str) -> str | None:

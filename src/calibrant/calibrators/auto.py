@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 
-from calibrant._deprecated import warn_renamed
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators import get_calibrator
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._choice import Z, judge
+from calibrant.calibrators._common import fact
 from calibrant.calibrators._crossfit import (
     Crossing,
     Entry,
@@ -20,6 +21,7 @@ from calibrant.calibrators._crossfit import (
     default_entries,
     entry_of,
     n_repeats,
+    name_apart,
     sample_rows,
     settle_rows,
 )
@@ -134,6 +136,8 @@ class AutoCalibrator(Calibrator):
         "When you want the best probabilities without choosing: it tries many methods on held-out rows and says "
         "what it found. Not when the map must have few parameters; then name one method."
     )
+    preserves_argmax = fact(False, lambda self: hasattr(self, "best_") and self.best_.preserves_argmax)
+    preserves_order = fact(False, lambda self: hasattr(self, "best_") and self.best_.preserves_order)
     may_saturate = True
     view: ClassVar[View] = "raw"
     free_parameters: ClassVar[float] = float("inf")  # a member may grow with the rows
@@ -177,12 +181,6 @@ class AutoCalibrator(Calibrator):
         return self.best_.can_export
 
     @property
-    def league_(self) -> pl.DataFrame:
-        """The name of `cv_results_` in version 0.1."""
-        warn_renamed("AutoCalibrator.league_", "AutoCalibrator.cv_results_")
-        return self.cv_results_
-
-    @property
     def cv_results_(self) -> pl.DataFrame:
         """The methods compared by cross-validation, best first."""
         import polars as pl
@@ -195,11 +193,6 @@ class AutoCalibrator(Calibrator):
         """Call `progress(done, total)` after every fit of the next `fit`; returns self."""
         self._progress = progress
         return self
-
-    def watch(self, tell: Callable[[int, int], None] | None) -> Self:
-        """The name of `on_progress` in version 0.1."""
-        warn_renamed("AutoCalibrator.watch", "AutoCalibrator.on_progress")
-        return self.on_progress(tell)
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
@@ -222,7 +215,8 @@ class AutoCalibrator(Calibrator):
             entries = default_entries(k, rows, fast=self.fast)
         else:
             parts = [get_calibrator(c)() if isinstance(c, str) else c for c in self.candidates]
-            entries = sorted((entry_of(part, k) for part in parts), key=lambda entry: entry.size)
+            named = {name: entry_of(part, k, name) for name, part in zip(name_apart(parts), parts, strict=True)}
+            entries = sorted(named.values(), key=lambda entry: entry.size)
             if not any(type(part) is Identity for part in parts):
                 entries = [entry_of(Identity(), k), *entries]
         return allowed(entries, self.preserve)
@@ -278,7 +272,7 @@ class AutoCalibrator(Calibrator):
 def _mixed(members: list[Calibrator], shares: Floats) -> Ensemble:
     """Put fitted members together."""
     first = members[0]
-    mixture = Ensemble(weights=shares, space=first.input_space)
+    mixture = Ensemble([clone(member) for member in members], weights=shares, space=first.input_space)
     mixture.calibrators_, mixture.weights_ = members, shares
     return _like(mixture, first)
 

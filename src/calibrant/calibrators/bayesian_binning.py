@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._deprecated import renamed_argument
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each
@@ -88,7 +87,6 @@ class BayesianBinning(Calibrator):
     values_: list[Floats]
     n_bins_: Floats
 
-    @renamed_argument("score", "criterion")  # `score` is scikit-learn's method
     def __init__(
         self, *, criterion: str = "bdeu", prior: float = 2.0, space: Space = "proba", classes: ArrayLike | None = None
     ) -> None:
@@ -114,7 +112,7 @@ class BayesianBinning(Calibrator):
         self.n_bins_ = np.array([size for _, _, size in curves])
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return look_up(graph, self._ranked(graph, x), self.edges_, self.values_, self._probabilities(graph, x))
+        return look_up(graph, x, self.edges_, self.values_, self._probabilities(graph, x))
 
 
 def average_histograms(table: Pieces, score: str, prior: float, *, odds: bool = False) -> tuple[Floats, Floats, float]:

@@ -47,8 +47,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     method : str or Calibrator, default "auto"
         Short name of a method ("temperature", "isotonic", …), "auto" (the cross-validated choice), or
         an unfitted calibrator; its space and classes are set here.
-    cv : int, splitter, iterable of splits or "prefit", default 5
-        How held-out scores are made. "prefit" is the older way to say that the estimator is fitted already.
+    cv : int, splitter or iterable of splits, default 5
+        How held-out scores are made.
     ensemble : bool, default False
         False: one calibrator on all out-of-fold scores, and the classifier refitted on all rows
         (cross-fitting). True: one classifier and one calibrator per fold, their forecasts averaged.
@@ -140,7 +140,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         check_classification_targets(y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         estimator = self._base()
-        frozen = self._prefit or isinstance(estimator, FrozenEstimator)
+        frozen = isinstance(estimator, FrozenEstimator)
         if frozen:
             check_is_fitted(estimator)
         self.classes_ = np.asarray(estimator.classes_) if frozen else np.unique(y)
@@ -158,10 +158,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 setattr(self, name, getattr(first, name))
         return self
 
-    @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
-
     def _base(self) -> Any:
         if self.estimator is not None:
             return self.estimator
@@ -177,7 +173,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return calibrator.set_params(space=space, classes=None)
 
     def _codes(self, y: Array) -> Array:
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        codes = self._places(y)
         bad = self.classes_[codes] != y
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
@@ -204,8 +200,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if self.ensemble:
             self._check_folds(splitter, splits, codes)
         base = self._base()
-        if self._prefit:
-            base = FrozenEstimator(base)
 
         def train(part: Array, held: Array) -> tuple[Any, Array, Space]:
             inner = _check_method_params(X, params, indices=part)
@@ -247,11 +241,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _known(self, model: Any) -> Array:
         """Return the columns of the classes a fitted classifier knows."""
-        return np.searchsorted(self.classes_, model.classes_)
+        return self._places(model.classes_)
+
+    def _places(self, labels: Any) -> Array:
+        """Return where labels stand in `classes_`, which a fitted classifier may have in any order."""
+        order = np.argsort(self.classes_)
+        found = np.searchsorted(self.classes_, labels, sorter=order)
+        return np.asarray(order[np.minimum(found, len(order) - 1)])
 
     def _folds(self, codes: Array) -> Any:
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
-            return 5 if self._prefit else self.cv
+            return self.cv
         if not 2 <= self.cv <= len(codes):
             rule = f"be between 2 and the number of rows, {len(codes)}; or a splitter"
             raise input_error("cv", _CALLER, rule, repr(self.cv), "use 5")
@@ -287,7 +287,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what `fit` of the classifier and `split` of the splitter receive."""
         name = None
-        if weights is not None and not (self._prefit or isinstance(self.estimator, FrozenEstimator)):
+        if weights is not None and not isinstance(self.estimator, FrozenEstimator):
             name = _weight_name(self._base())
             if name is None:
                 kind = type(self._base()).__name__
@@ -311,13 +311,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             .add(estimator=self._base(), method_mapping=mapping)
             .add(splitter=splitter, method_mapping=splits)
         )
-
-    def __sklearn_clone__(self) -> Self:
-        if self._prefit and self.estimator is not None:
-            options = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
-            return type(self)(**{**options, "estimator": self.estimator})
-        copy: Self = super().__sklearn_clone__()
-        return copy
 
     # -- predict ------------------------------------------------------------------------------
 

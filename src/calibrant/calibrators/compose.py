@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._common import fact
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.isotonic import IsotonicOneVsRest
 from calibrant.calibrators.temperature import TemperatureScaling
@@ -56,6 +57,8 @@ class Compose(Calibrator):
         "To let a temperature do the coarse work and a flexible method the rest, with thousands of rows. "
         "Not when one step alone is good enough: each step adds noise."
     )
+    preserves_argmax = fact(False, lambda self: all(part.preserves_argmax for part in self._steps()))
+    preserves_order = fact(False, lambda self: all(part.preserves_order for part in self._steps()))
     may_saturate = True
     view: ClassVar[View] = "raw"
     free_parameters: ClassVar[float] = float("inf")  # the default second step grows with the rows
@@ -82,7 +85,11 @@ class Compose(Calibrator):
     @property
     def can_export(self) -> bool:
         """Whether both fitted steps have maps other runtimes can run."""
-        return self.first_.can_export and self.second_.can_export
+        return all(part.can_export for part in self._steps())
+
+    def _steps(self) -> tuple[Calibrator, Calibrator]:
+        """Return the fitted steps; before `fit` those that will be fitted."""
+        return (self.first_, self.second_) if hasattr(self, "second_") else self._parts()
 
     def _check_options(self, caller: str) -> None:
         for name in ("first", "second"):

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from calibrant._typing import RNG, Array, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._common import fact
 from calibrant.calibrators._scores import Scores, View, folds, pool_rows
 from calibrant.calibrators._simplex import mixture_weights
 from calibrant.calibrators.isotonic import IsotonicOneVsRest
@@ -75,6 +76,8 @@ class Ensemble(Calibrator):
         "When no single method is clearly best and a few fits per fold are affordable. "
         "Not when the map must be small or easy to explain."
     )
+    preserves_argmax = fact(False, lambda self: all(part.preserves_argmax for part in self._used()))
+    preserves_order = fact(False, lambda self: all(part.preserves_order for part in self._used()))
     may_saturate = True
     view: ClassVar[View] = "raw"
     free_parameters: ClassVar[float] = float("inf")  # a default member grows with the rows
@@ -108,7 +111,13 @@ class Ensemble(Calibrator):
     @property
     def can_export(self) -> bool:
         """Whether every fitted member with a weight has a map other runtimes can run."""
-        return all(part.can_export for part, w in zip(self.calibrators_, self.weights_, strict=True) if w > 0)
+        return all(part.can_export for part in self._used())
+
+    def _used(self) -> list[Calibrator]:
+        """Return the fitted members that have a weight; before `fit` all."""
+        if not hasattr(self, "calibrators_"):
+            return self._members()
+        return [part for part, weight in zip(self.calibrators_, self.weights_, strict=True) if weight > 0]
 
     def _check_options(self, caller: str) -> None:
         parts: Any = self.calibrators
@@ -122,9 +131,7 @@ class Ensemble(Calibrator):
         check_count(self.n_folds, "n_folds", caller, 2, "5")
         if not isinstance(self.weights, str):
             given = to_float(to_array(self.weights, "weights", caller), "weights", caller)
-            mixed = caller == "load" and self.calibrators is None  # put together by the automatic choice
-            count = len(given) if mixed and given.ndim == 1 else len(self._members())
-            if given.shape != (count,) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
+            if given.shape != (len(self._members()),) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
                 raise input_error(
                     "weights",
                     caller,

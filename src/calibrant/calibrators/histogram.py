@@ -100,7 +100,7 @@ class HistogramBinning(Calibrator):
         self.values_ = [values for _, values in curves]
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        return look_up(graph, self._ranked(graph, x), self.edges_, self.values_, self._probabilities(graph, x))
+        return look_up(graph, x, self.edges_, self.values_, self._probabilities(graph, x))
 
 
 def fit_bins(table: Pieces, n_bins: int, strategy: str, *, odds: bool = False) -> tuple[Floats, Floats]:

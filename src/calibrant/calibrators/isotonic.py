@@ -108,7 +108,7 @@ class IsotonicOneVsRest(Calibrator):
         self.values_ = [values for _, values in curves]
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        fitted = map_each(graph, self._ranked(graph, x), graph.interp, self.thresholds_, self.values_)
+        fitted = map_each(graph, x, graph.interp, self.thresholds_, self.values_)
         return add_share(graph, self._probabilities(graph, x), fitted, self.epsilon)
 
 

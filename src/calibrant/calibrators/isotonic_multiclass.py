@@ -112,5 +112,5 @@ class IsotonicMulticlass(Calibrator):
         self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
 
     def _map(self, graph: Graph, x: Node) -> Node:
-        fitted = graph.interp(self._ranked(graph, x), self.thresholds_, self.values_)
+        fitted = graph.interp(x, self.thresholds_, self.values_)
         return add_share(graph, self._probabilities(graph, x), fitted, self.epsilon)

@@ -135,7 +135,7 @@ class MatrixScaling(Calibrator):
                 lam, mu = lam * k * (k - 1), mu * k
         else:
             lam, mu = (float(value) for value in self.odir)
-        self._fit_penalized(x, codes, weights, lam, mu)
+        self._fit_penalized(x, codes, weights, lam, mu, unit)
         self.matrix_ /= unit
 
     def _fit_diagonal(self, x: Floats, codes: Ints, weights: Floats) -> None:
@@ -143,9 +143,9 @@ class MatrixScaling(Calibrator):
         warn_if_doubtful(self.title, converged, q, codes)
         self.matrix_, self.shift_, self.odir_ = theta[:, :-1].copy(), theta[:, -1].copy(), (FROZEN, 0.0)
 
-    def _fit_penalized(self, x: Floats, codes: Ints, weights: Floats, lam: float, mu: float) -> None:
+    def _fit_penalized(self, x: Floats, codes: Ints, weights: Floats, lam: float, mu: float, unit: float = 1.0) -> None:
         warm = self._warm
-        begin = None if warm is None else np.concatenate([warm.matrix_, warm.shift_[:, None]], axis=1)
+        begin = None if warm is None else np.concatenate([warm.matrix_ * unit, warm.shift_[:, None]], axis=1)
         theta, converged, q = fit_affine(x, codes, weights, lam, mu, self.penalty, begin)
         warn_if_doubtful(self.title, converged, q, codes)
         self.matrix_, self.shift_ = theta[:, :-1].copy(), theta[:, -1].copy()

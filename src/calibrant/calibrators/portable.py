@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import ArrayLike, Floats
-from calibrant.calibrators._artifact import decode_program, read
+from calibrant.calibrators._artifact import decode, decode_program, read
 from calibrant.calibrators._scores import check_scores
+from calibrant.calibrators.application import frame_order
 from calibrant.core.parallel import row_chunks
 from calibrant.errors import FileError
 
@@ -22,7 +23,8 @@ def predict_from_json(source: str | Path | dict[str, Any], X: ArrayLike) -> Floa
     source : str, Path or dict
         The JSON file, or its content already parsed.
     X : array-like of shape (n, K) or (n,)
-        Scores in the space and column order the calibrator was fitted on.
+        Scores in the space and column order the calibrator was fitted on; columns of a frame that are named after the
+        classes meet them by name, and leave in the order of the frame.
 
     Returns
     -------
@@ -48,14 +50,20 @@ def predict_from_json(source: str | Path | dict[str, Any], X: ArrayLike) -> Floa
     if not payload.get("program"):
         raise FileError(f"a {payload['kind']} cannot be applied without its class. Hint: use calibrant.load.")
     program = decode_program(payload["program"])
+    caller = "predict_from_json"
     scores = check_scores(
         X,
         space=payload["space"],
         view="proba" if payload["space"] == "proba" else "logit",
-        caller="predict_from_json",
+        caller=caller,
         n_classes=payload["state"]["n_classes_"],
     )
+    order = frame_order(decode(payload["classes"]), X, caller=caller)
     out = np.empty((scores.n, scores.n_classes))
     for rows in row_chunks(scores.n, scores.n_classes * 8):
-        out[rows] = program.run(scores.block(rows))
+        block = scores.block(rows)
+        if order is None:
+            out[rows] = program.run(block)
+        else:
+            out[rows][:, order] = program.run(block[:, order])
     return out

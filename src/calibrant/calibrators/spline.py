@@ -8,8 +8,10 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
+from calibrant.calibrators._common import fact
 from calibrant.calibrators._natural_spline import fit_curve, fit_published
 from calibrant.calibrators._scores import Scores, View
+from calibrant.calibrators.application import frame_order
 from calibrant.core.inputs import to_array
 from calibrant.core.links import logit, sigmoid
 from calibrant.core.options import check_count
@@ -45,8 +47,7 @@ class SplineCalibration(Calibrator):
     monotone : bool, default False
         Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
     keep_argmax : bool, default True
-        Hold the classes outside the repaired ranks below those inside, so that the predicted class stays. The
-        declared property `preserves_argmax` is that of this default.
+        Hold the classes outside the repaired ranks below those inside, so that the predicted class stays.
     interpolation : {"linear", "official"}, default "linear"
         "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
         to reproduce their tables; it takes no weights and depends on the order of tied rows.
@@ -91,7 +92,7 @@ class SplineCalibration(Calibrator):
         "Use it when the confidence of the predicted class is what matters and a thousand rows or more are at hand. "
         "Not when the whole vector of a many-class model must be right, nor with a few dozen rows."
     )
-    preserves_argmax = True
+    preserves_argmax = fact(True, lambda self: self.keep_argmax)
     may_saturate = True
     default_loss = "brier"
     view: ClassVar[View] = "rank"
@@ -154,7 +155,7 @@ class SplineCalibration(Calibrator):
     @property
     def _by_odds(self) -> bool:
         """Whether curves run over log-odds: logits, and a score that is the probability of one class."""
-        return self.by_odds_ and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
+        return self.space == "logit" and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
 
     def recalibrate(self, scores: ArrayLike) -> Floats:
         """Map the repaired score alone, as the paper evaluates it.
@@ -162,7 +163,8 @@ class SplineCalibration(Calibrator):
         Parameters
         ----------
         scores : array-like of shape (n,), or (n, K) for the targets "classwise" and "all-ranks"
-            Values of the target: top scores, sums of the r largest, columns by class or by rank.
+            Values of the target: top scores, sums of the r largest, columns by class or by rank. Columns of a
+            frame meet the classes by name and leave in their own order.
 
         Returns
         -------
@@ -178,10 +180,14 @@ class SplineCalibration(Calibrator):
             raise input_error("scores", caller, rule, f"shape {array.shape}", "pass the score that the target names")
         if not np.isfinite(array).all():
             raise input_error("scores", caller, "be finite", "nan or infinity", "drop or fix the row")
+        order = frame_order(self.classes_, scores, caller=caller) if self.target == "classwise" else None
+        if order is not None:
+            array = array[:, order]
         if self._by_odds:
             array = logit(np.clip(array, 0.0, 1.0))
         graph = Graph()
-        return graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
+        out = graph.program(self._curves(graph, graph.x)).run(array.reshape(len(array), -1)).reshape(array.shape)
+        return out if order is None else out[:, np.argsort(order)]
 
     def _curves(self, graph: Graph, x: Node) -> Node:
         """Map each column (the only one, or one per class or rank) by its curve."""

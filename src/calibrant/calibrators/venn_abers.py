@@ -10,7 +10,7 @@ from calibrant._typing import ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._one_vs_rest import fit_each, map_each
 from calibrant.calibrators._scores import Scores, View, check_scores
-from calibrant.core.links import sigmoid
+from calibrant.calibrators.application import frame_order
 from calibrant.core.pav import pool_ties
 from calibrant.core.programs import Graph, Node
 
@@ -132,8 +132,6 @@ class VennAbers(Calibrator):
         self.upper_ = [upper for _, _, upper in fitted]
 
     def _interval(self, x: Floats) -> tuple[Floats, Floats]:
-        if self.space == "logit" and not self.by_odds_:  # an artifact of version 0.1
-            x = sigmoid(x)
         lower, upper = np.empty_like(x), np.empty_like(x)
         columns = [1] if self.n_classes_ == 2 else range(self.n_classes_)
         for curve, k in enumerate(columns):
@@ -159,7 +157,7 @@ class VennAbers(Calibrator):
             (*_steps(score, lower), *_steps(score, upper))
             for score, lower, upper in zip(self.scores_, self.lower_, self.upper_, strict=True)
         ]
-        return map_each(graph, self._ranked(graph, x), curves, *([step[i] for step in steps] for i in range(4)))
+        return map_each(graph, x, curves, *([step[i] for step in steps] for i in range(4)))
 
     def predict_interval(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return p₀ and p₁ of every class, each of shape (n, K), before any normalization.
@@ -167,12 +165,17 @@ class VennAbers(Calibrator):
         Parameters
         ----------
         X : array-like of shape (n, K) or (n,)
-            Scores in the same space and column order as in `fit`.
+            Scores as in `predict_proba`: columns of a frame meet the classes by name and leave in their own order.
         """
         caller = "VennAbers.predict_interval"
         self._check_fitted(caller)
-        scores = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_)
-        return self._interval(scores.values())
+        x = check_scores(X, space=self.space, view=self.view, caller=caller, n_classes=self.n_classes_).values()
+        order = frame_order(self.classes_, X, caller=caller)
+        if order is None:
+            return self._interval(x)
+        lower, upper = self._interval(x[:, order])
+        back = np.argsort(order)
+        return lower[:, back], upper[:, back]
 
 
 def _steps(scores: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
@@ -324,7 +325,6 @@ def lookup(name: str, caller: str = "metric", task: str | None = None) -> Metric
 
     Examples
     --------
-    >>> import calibrant.metrics
     >>> lookup("nll").title
     'Log score'
     """
@@ -348,6 +348,7 @@ def declared(task: str | None = "classes") -> Iterator[Metric]:
 @functools.lru_cache(maxsize=2)
 def metrics_of(task: MetricTask) -> tuple[Metric, ...]:
     """Return the metrics of one task: the same tuple until one is declared or withdrawn, asked for in every slice."""
+    import_module("calibrant.metrics")  # declares them: whoever asks first need not have imported them
     return tuple(metric for metric in _REGISTRY.values() if metric.task == task)
 
 

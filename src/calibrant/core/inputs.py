@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.core import refusals
-from calibrant.core.clusters import cluster_numbers
+from calibrant.core.clusters import FEWEST, cluster_numbers, few_clusters, number_of_clusters
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
 from calibrant.core.links import log_sum_exp, sigmoid
@@ -45,6 +45,17 @@ def check_groups(groups: ArrayLike | None, forecast: Counted, fewest: int = 2) -
     if codes.max() + 1 < fewest:
         raise input_error("groups", forecast.caller, "hold at least two clusters", "one", "leave out {groups}")
     return codes
+
+
+def check_clusters(groups: ArrayLike | None, forecast: Any) -> Ints | None:
+    """Return the cluster of each row: that of `groups`, or the row itself where weights are importance."""
+    if groups is not None:
+        return check_groups(groups, forecast)
+    clusters: Ints | None = forecast.own_clusters()
+    if few_clusters(clusters):
+        rule, worth = f"be worth at least {FEWEST} equally weighted rows", str(number_of_clusters(clusters))
+        raise input_error("sample_weight", forecast.caller, rule, worth, "collect more rows")
+    return clusters
 
 
 def to_array(value: ArrayLike, argument: str, caller: str) -> Array:

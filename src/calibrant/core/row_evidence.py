@@ -104,6 +104,9 @@ class RowEvidence:
         """Refuse weights that are not whole numbers where `what` needs counts."""
         if self.weights is None or self.counts:
             return
+        if self.weight_kind == "importance":
+            rule = f"be 'frequency', because {what} needs counts"
+            raise input_error("weight_kind", self.caller, rule, "'importance'", "leave it out if they count rows")
         broken = self.weights != np.floor(self.weights)
         row = first_true(broken if broken.any() else self.weights == self.weights.max())
         rule = f"be whole numbers, because {what} needs counts"

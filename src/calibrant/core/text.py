@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
-    "DASH", "count", "first_upper", "percent", "plus_minus", "points", "proportion", "pvalue", "pvalue_phrase",
-    "significant", "span", "table"
+    "DASH", "count", "first_upper", "markdown_table", "percent", "plus_minus", "points", "proportion", "pvalue",
+    "pvalue_phrase", "significant", "span", "table"
 ]  # fmt: skip
 
 #: What stands where nothing applies.
@@ -170,3 +170,16 @@ def table(rows: Iterable[Sequence[str]], *, columns: int | None = None, right_fr
     signs = ["<" if right_from is None or i < right_from else ">" for i in range(len(widths))]
     forms = [f"{sign}{width}" for sign, width in zip(signs, widths, strict=True)]
     return ["  ".join(format(cell, form) for cell, form in zip(row, forms, strict=True)).rstrip() for row in cells]
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> list[str]:
+    r"""Return rows of text cells as the lines of a Markdown table, the header being the first row.
+
+    Examples
+    --------
+    >>> markdown_table([("slice", "n"), ("a|b", "10")])
+    ['| slice | n |', '|---|---|', '| a\\|b | 10 |']
+    """
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    head, *body = [f"| {' | '.join(row)} |" for row in cells]
+    return [head, "|" + "---|" * len(cells[0]), *body]

@@ -13,7 +13,7 @@ from calibrant.core.options import check_scale
 from calibrant.core.results import Record
 from calibrant.core.tables import Bins, Pairs, width_bins
 from calibrant.errors import input_error
-from calibrant.views import TopLabel
+from calibrant.inference.facts import judged
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ def ece_bias(
 ) -> EceBias:
     """Return what a calibrated model's ECE would be at this n, and the excess of the observed one.
 
+    The ECE is that of the view of the verdict: class 1 of two classes, else the top label.
+
     Notes
     -----
     Given the bin counts, a bin's gap is nearly normal, so its absolute value has the folded normal mean
@@ -94,7 +96,7 @@ def ece_bias(
     )
     forecast.need_counts("the bias")
     check_n_bins(n_bins, "ece_bias")
-    return noise_of(TopLabel().pairs(forecast), n_bins, forecast.n)
+    return noise_of(forecast.pairs_of(judged(forecast)), n_bins, forecast.n)
 
 
 def noise_of(pairs: Pairs, n_bins: int, n: int) -> EceBias:
@@ -125,7 +127,8 @@ def expected_ece(
 ) -> Floats:
     """Return the expected ECE of this model at other sample sizes `n` (proposition 3.3).
 
-    With ``calibrated=True`` the gaps are taken as zero: the floor that noise alone produces.
+    With ``calibrated=True`` the gaps are taken as zero: the floor that noise alone produces. The ECE is that of
+    `ece_bias`: of class 1 of two classes, else of the top label.
 
     Examples
     --------
@@ -142,7 +145,7 @@ def expected_ece(
     sizes = to_float(to_array([n] if single else n, "n", "expected_ece"), "n", "expected_ece").astype(np.float64)
     if not (np.isfinite(sizes) & (sizes >= 1)).all():
         raise input_error("n", "expected_ece", "be at least 1", repr(n), "pass sample sizes")
-    pairs = TopLabel().pairs(forecast)
+    pairs = forecast.pairs_of(judged(forecast))
     bins, spread = _bin_noise(pairs, n_bins, calibrated=calibrated)
     w, share = np.where(bins.w > 0, bins.w, 1.0), bins.w / bins.w.sum()
     observed = np.abs(bins.wt - bins.ws) / w
@@ -164,7 +167,8 @@ def required_sample_size(
 ) -> int:
     """Return the smallest n at which noise alone gives an expected ECE of at most half of `error`.
 
-    The expected ECE of a calibrated model falls with 1/√n, so the answer follows from this sample's.
+    The expected ECE of a calibrated model falls with 1/√n, so the answer follows from this sample's. The ECE is that
+    of `ece_bias`.
 
     Examples
     --------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._typing import RNG, ArrayLike, Space
-from calibrant.core.inputs import check_forecast
+from calibrant.core.inputs import check_clusters, check_forecast
 from calibrant.core.options import check_rng, check_share, check_type
 from calibrant.core.results import Result, TestResult
+from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError
 from calibrant.inference.evaluation import build_metric
 from calibrant.inference.facts import judged_name
@@ -28,6 +29,7 @@ def equivalence_test(
     classes: ArrayLike | None = None,
     space: Space = "proba",
     groups: ArrayLike | None = None,
+    weight_kind: WeightKind | None = None,
     rng: RNG = None,
 ) -> TestResult:
     """Test the hypothesis that the error is at least `epsilon`; a small p-value clears the model.
@@ -38,7 +40,7 @@ def equivalence_test(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space
+    y_true, y_proba, sample_weight, classes, space, weight_kind
         As in `calibrant.evaluate`.
     epsilon : float
         The largest error that still counts as calibrated.
@@ -69,8 +71,8 @@ def equivalence_test(
     check_type(error, str, "error", "equivalence_test", "be the name of a metric", "use error='ks'")
     forecast = check_forecast(
         y_true, y_proba, caller="equivalence_test", sample_weight=sample_weight, classes=classes, space=space
-    )
-    forecast.need_counts("a test")
+    ).read_weights(weight_kind)
+    clusters = check_clusters(groups, forecast)
     try:
         error = judged_name(forecast, error)
         metric, recipe = build_metric(error, forecast)
@@ -81,7 +83,7 @@ def equivalence_test(
 
     def within(alpha: float) -> bool:
         found = offered_interval(
-            metric, recipe, forecast, level=1 - 2 * alpha, groups=groups, rng=np.random.default_rng(seeds)
+            metric, recipe, forecast, level=1 - 2 * alpha, groups=clusters, rng=np.random.default_rng(seeds)
         )
         return decide(Result(error, value, interval=found), epsilon).answer == "within"
 

@@ -237,9 +237,11 @@ def _sentence(facts: RegressionFacts, status: Status, tolerance: float) -> str:
     if facts.pvalue is None:
         return f"{_inside(facts)}. A test needs whole-number weights and at least one resampling."
     if status in ("miscalibrated", "small gap"):
-        faults = _faults(facts) or [_shape(facts)] * (facts.inside is not None)
         small = f" The gap is real but within {100 * tolerance:g} points." if status == "small gap" else ""
-        return f"{': '.join([_inside(facts), *faults * ('ratio' not in facts.clear)])}.{small}"
+        if "ratio" in facts.clear:
+            return f"{'; '.join([_inside(facts), *_means_off(facts)])}.{small}"
+        faults = _means_off(facts) or [_shape(facts)] * (facts.inside is not None)
+        return f"{': '.join([_inside(facts), *faults])}.{small}"
     if status == "right on average":
         fault = "variances are right on average but not range by range" if "ence" in facts.clear else _shape(facts)
         return f"{_inside(facts)}, but {fault}."
@@ -251,19 +253,17 @@ def _sentence(facts: RegressionFacts, status: Status, tolerance: float) -> str:
     return f"{start}, but {_hidden(facts, factor=False)} could hide."
 
 
-def _faults(facts: RegressionFacts) -> list[str]:
-    faults = []
-    if "ratio" in facts.clear:
-        faults.append(f"errors are {math.sqrt(facts.ratio or 0.0):.2g} times as large as the error bars say")
-    if "bias" in facts.clear:
-        bias = facts.bias or 0.0
-        faults.append(f"means are too {'low' if bias > 0 else 'high'} by {abs(bias):.2g} predicted standard deviations")
-    return faults
+def _means_off(facts: RegressionFacts) -> list[str]:
+    """Return how far the means are off, where their own test finds that."""
+    bias = facts.bias or 0.0
+    side = "low" if bias > 0 else "high"
+    return [f"means are too {side} by {abs(bias):.2g} predicted standard deviations"] * ("bias" in facts.clear)
 
 
 def _evidence(facts: RegressionFacts) -> str:
     """Return the numbers behind the sentence, as a sentence of their own."""
-    parts = _faults(facts) if "ratio" in facts.clear else []  # else the sentence has said it
+    times = f"errors are {math.sqrt(facts.ratio or 0.0):.2g} times as large as the error bars say"
+    parts = [times] * ("ratio" in facts.clear)
     parts += [] if facts.gap is None else [f"gap {' to '.join(signed_ends(facts.gap))} points"]
     parts += [] if facts.pvalue is None else [pvalue_phrase(facts.pvalue)]
     return f" {first_upper('; '.join(parts))}." * bool(parts)

@@ -15,7 +15,7 @@ from calibrant.core.inputs import check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.parallel import CHUNK_SCORES, map_chunks
 from calibrant.core.results import Record, Result
-from calibrant.core.text import count
+from calibrant.core.text import count, markdown_table
 from calibrant.core.weights import observations
 from calibrant.errors import InputError, input_error
 from calibrant.estimators import EXACT
@@ -99,6 +99,7 @@ class Evaluation(MetricTable):
             "metrics": {result.name: metric_dict(result) for result in self.results},
             "verdict": str(self.verdict),
             "judgment": self.verdict.to_dict(),
+            "notes": list(self.notes),
             **({} if self.in_sample is None else {"in_sample": self.in_sample}),
             **({} if self.risk is None else {"risk": self.risk.to_dict()}),
             "rejected": dict(self.rejected),
@@ -111,11 +112,9 @@ class Evaluation(MetricTable):
 
     def to_markdown(self) -> str:
         """Return headline, table and verdict as Markdown."""
-        rows = [list(wording.cells(result, self.task)) for result in self.results]
-        heads = wording.heads(wording.HEADERS, self.level)
-        lines = [self.headline, "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        return "\n".join([*lines, "", f"**{self.verdict}**"])
+        rows = [wording.cells(result, self.task) for result in self.results]
+        lines = markdown_table([wording.heads(wording.HEADERS, self.level), *rows])
+        return "\n".join([self.headline, "", *lines, "", f"**{self.verdict}**"])
 
     def to_html(self) -> str:
         """Return a plain HTML fragment (the full page is ``calibrant report``)."""

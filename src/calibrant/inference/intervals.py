@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.core.clusters import few_clusters
 from calibrant.core.declare import Metric, Recipe, lookup
-from calibrant.core.inputs import Forecast, check_forecast, check_groups, check_names
+from calibrant.core.inputs import Forecast, check_clusters, check_forecast, check_groups, check_names
 from calibrant.core.moments import (
     FEW_EVENTS,
     Moments,
@@ -29,14 +29,15 @@ from calibrant.core.moments import (
     normal_quantile,
     wilson,
 )
-from calibrant.core.options import check_count, check_rng, check_share
+from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.results import Interval
 from calibrant.core.tables import Pairs
-from calibrant.core.weights import observations
+from calibrant.core.weights import WeightKind, observations
 from calibrant.errors import CoverageWarning, input_error
 from calibrant.estimators import Noise
 from calibrant.evidence import Evidence
 from calibrant.inference.bootstrap import bootstrap_values
+from calibrant.inference.facts import judged_name
 from calibrant.inference.means import bca_ends
 from calibrant.inference.noise import CellSums, cell_sums, draw_noise
 from calibrant.inference.null import null_distribution
@@ -59,6 +60,7 @@ def interval(
     space: Space = "proba",
     normalize: bool = False,
     pairs: bool = False,
+    weight_kind: WeightKind | None = None,
     rng: RNG = None,
     **params: Any,
 ) -> Interval:
@@ -71,8 +73,9 @@ def interval(
     Parameters
     ----------
     name : str
-        Short name of a metric, e.g. ``"brier"``.
-    y_true, y_proba, sample_weight, classes, space, normalize, pairs
+        Short name of a metric, e.g. ``"brier"``; without a view (``"ks@class-2"``) an error is that of the verdict's:
+        class 1 of two classes, else the top label.
+    y_true, y_proba, sample_weight, classes, space, normalize, pairs, weight_kind
         As in `calibrant.evaluate`.
     level : float, default 0.95
         Nominal coverage.
@@ -99,21 +102,27 @@ def interval(
     """
     check_names(method, METHODS, "method", "interval")
     check_share(level, "level", "interval")
-    metric = lookup(name, "interval", "classes")
-    recipe = metric.build(caller="interval", **params)
+    short, _, view = check_type(name, str, "name", "interval", "be the name of a metric", "use 'ks'").partition("@")
+    metric = lookup(short, "interval", "classes")
     named: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space}
     forecast = check_forecast(y_true, y_proba, caller="interval", normalize=normalize, pairs=pairs, **named)
-    if not forecast.counts and groups is None and method in ("auto", "hall", "normal"):
-        groups = forecast.own_clusters()  # importance weights: the spread of weighted rows
-    if groups is None:
+    forecast = forecast.read_weights(weight_kind)
+    if view and "view" in params:
+        raise input_error("view", "interval", f"be left out beside {name}", repr(params["view"]), "name one view")
+    if "view" not in params:
+        name = judged_name(forecast, name)
+        params |= {"view": chosen} if (chosen := name.partition("@")[2]) else {}
+    recipe = metric.build(caller="interval", **params)
+    if groups is None and method not in ("auto", "hall", "normal"):
         forecast.need_counts("an interval")
+    groups = check_clusters(groups, forecast)
     rng = check_rng(rng, "interval")
     check_count(n_resamples, "n_resamples", "interval", 1)
     if method in ("percentile", "bca") and not (method == "bca" and recipe.is_mean):
         return bootstrap_interval(recipe, forecast, level, n_resamples, groups, rng, method)
     pvalue = None
     if method == "auto" and not recipe.is_mean and n_resamples > 0:
-        null = null_distribution({name: recipe}, forecast, n_resamples, rng, check_groups(groups, forecast))
+        null = null_distribution({name: recipe}, forecast, n_resamples, rng, groups)
         pvalue = null[name].pvalue(forecast.value(recipe)) if name in null else None
     how: dict[str, Any] = {"level": level, "groups": groups, "method": method, "pvalue": pvalue}
     found = offered_interval(metric, recipe, forecast, n_resamples=n_resamples, rng=rng, **how)

@@ -33,6 +33,8 @@ def classwise_tests(
 ) -> dict[object, TestResult]:
     """Test every class probability with KS and resampled labels; p-values are corrected for the number of classes.
 
+    The gaps of two classes mirror each other, so they have one test, that of class 1, and nothing to correct for.
+
     Returns
     -------
     dict
@@ -54,8 +56,11 @@ def classwise_tests(
     check_count(n_resamples, "n_resamples", "classwise_tests", 1)
     tables = [forecast.coarse_table(ClassK(k)) for k in range(forecast.n_classes)]
     found, draws = _class_paths(forecast, tables, n_resamples, check_rng(rng, "classwise_tests"))
+    if forecast.n_classes == 2:
+        found, draws = found[1:], draws[1:]
     corrected = step_down(*tail_scores(found, draws))
     names = forecast.classes or tuple(range(forecast.n_classes))
+    found, corrected = (np.broadcast_to(values, len(names)) for values in (found, corrected))
     return {
         name: TestResult(float(value), float(p), "ks (step-down maxT)", forecast.n)
         for name, value, p in zip(names, found, corrected, strict=True)

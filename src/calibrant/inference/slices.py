@@ -24,7 +24,7 @@ from calibrant.core.options import check_rng
 from calibrant.core.parallel import map_chunks
 from calibrant.core.resampling import SharedOrder, draw_outcomes
 from calibrant.core.tables import SLICE_STEPS, TEST_STEPS
-from calibrant.core.text import count, percent, pvalue, pvalue_phrase, table
+from calibrant.core.text import count, markdown_table, percent, pvalue, pvalue_phrase, table
 from calibrant.errors import input_error
 from calibrant.evidence import Evidence
 from calibrant.inference.corrections import holm_known, step_down, tail_scores
@@ -69,6 +69,20 @@ def _named(part: Slice) -> str:
     return f"“{', '.join(str(value) for value in part.by.values())}”"
 
 
+def _faults(off: Sequence[Slice]) -> str:
+    """Return what slices get wrong; too much or too little only where the interval of the gap excludes 0."""
+    facts = {_named(part): part.evaluation.facts for part in off}
+    sides = {name: one for name, one in facts.items() if one.gap is not None and not one.gap.low <= 0 <= one.gap.high}
+    mixed = " and ".join(name for name in facts if name not in sides)
+    sizes = " and ".join(
+        f"{100 * abs(one.bias):.1f} points too {'much' if one.bias > 0 else 'little'} for {name}"
+        for name, one in sides.items()
+    )
+    verb = "claims" if off[0].evaluation.facts.event is None else "predicts"
+    faults = [f"{verb} {sizes}"] * bool(sizes) + [f"is right only on average for {mixed}"] * bool(mixed)
+    return " and ".join(faults)
+
+
 def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
     """Return the evaluation of the whole with a verdict that names the slices whose gaps the whole hides.
 
@@ -79,13 +93,8 @@ def with_groups(evaluation: Evaluation, slices: Sequence[Slice]) -> Evaluation:
     off.sort(key=lambda part: -abs(part.evaluation.facts.bias))
     if evaluation.task == "regression" or not off or verdict.status in ("miscalibrated", "right on average"):
         return evaluation
-    verb = "claims" if evaluation.facts.event is None else "predicts"
-    sizes = [(part, part.evaluation.facts.bias) for part in off[:2]]
-    named = " and ".join(
-        f"{100 * abs(gap):.1f} points too {'much' if gap > 0 else 'little'} for {_named(part)}" for part, gap in sizes
-    )
     more = "" if len(off) < 3 else f"; {len(off) - 2} more groups are off"
-    sentence = f"{verdict.sentence} But it {verb} {named}{more}."
+    sentence = f"{verdict.sentence} But it {_faults(off[:2])}{more}."
     head = f"Right overall, {len(off)} {'group' if len(off) == 1 else 'groups'} off"
     where = " or ".join(_named(part) for part in off[:2])
     fields = {
@@ -125,6 +134,7 @@ class FileEvaluation:
                     "verdict": str(part.evaluation.verdict),
                     "judgment": part.evaluation.verdict.to_dict(),
                     "corrected_pvalue": part.corrected,
+                    "notes": list(part.evaluation.notes),
                     "rejected": dict(part.evaluation.rejected),
                 }
                 for part in self.slices
@@ -163,8 +173,9 @@ class FileEvaluation:
         return rows
 
     def to_markdown(self) -> str:
-        """Return headline, table and verdict as Markdown."""
-        return self.whole.to_markdown()
+        """Return headline, table and verdict as Markdown; slices as a table, worst first."""
+        slices = ["", *markdown_table(self._slice_cells())] if self.slices else []
+        return "\n".join([self.whole.to_markdown(), *slices])
 
     def to_html(self) -> str:
         """Return a plain HTML fragment (the full page is ``calibrant report``)."""

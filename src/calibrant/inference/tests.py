@@ -12,11 +12,12 @@ import numpy as np
 from calibrant._typing import RNG, ArrayLike, Floats, Ints, Space
 from calibrant.core.class_draws import class_draws
 from calibrant.core.clusters import FEWEST, TableSigns, few_clusters, number_of_clusters
-from calibrant.core.inputs import Forecast, check_forecast, check_groups, check_names
+from calibrant.core.inputs import Forecast, check_clusters, check_forecast, check_names
 from calibrant.core.options import check_count, check_rng
 from calibrant.core.resampling import Null, draw_labels, draw_outcomes, sequential_pvalue
 from calibrant.core.results import TestResult
 from calibrant.core.tables import Table
+from calibrant.core.weights import WeightKind
 from calibrant.errors import InputError, input_error
 from calibrant.evidence import NullDistribution
 from calibrant.inference.evaluation import build_metric
@@ -44,14 +45,15 @@ def test_calibration(
     classes: ArrayLike | None = None,
     space: Space = "proba",
     normalize: bool = False,
+    weight_kind: WeightKind | None = None,
     rng: RNG = None,
 ) -> TestResult:
     """Test whether the forecasts are calibrated.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, space, normalize
-        As in `calibrant.evaluate`; weights must be counts.
+    y_true, y_proba, sample_weight, classes, space, normalize, weight_kind
+        As in `calibrant.evaluate`; importance weights go with ``"ks"``, ``"joint"`` and ``"resampling"``.
     method : {"ks", "skce", "hosmer-lemeshow", "spiegelhalter", "joint", "resampling"}
         ``"ks"``: largest cumulative gap. ``"skce"``: the kernel test of the whole vector. ``"hosmer-lemeshow"``:
         counts in ten equal-mass groups. ``"spiegelhalter"``: two-sided z of the Brier score. ``"joint"``: KS, slope,
@@ -88,7 +90,7 @@ def test_calibration(
             "metric", "test_calibration", "go with method='resampling'", f"method={method!r}", "drop one of the two"
         )
     rows: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes, "space": space, "normalize": normalize}
-    forecast = check_forecast(y_true, y_proba, caller="test_calibration", **rows)
+    forecast = check_forecast(y_true, y_proba, caller="test_calibration", **rows).read_weights(weight_kind)
     chosen = None if view is None else as_view(view, "test_calibration")
     return _METHODS[method](_Setup.of(forecast, chosen, groups, n_resamples, rng), metric or "ece")
 
@@ -109,9 +111,8 @@ class _Setup:
     @classmethod
     def of(cls, forecast: Forecast, view: View | None, groups: ArrayLike | None, n_resamples: int, rng: RNG) -> _Setup:
         """Check what every test takes."""
-        forecast.need_counts("a test")
         check_count(n_resamples, "n_resamples", forecast.caller, 1)
-        return cls(forecast, view, _check_clusters(groups, forecast), n_resamples, check_rng(rng, forecast.caller))
+        return cls(forecast, view, _enough_clusters(groups, forecast), n_resamples, check_rng(rng, forecast.caller))
 
     def no_view(self, method: str) -> None:
         """Refuse a view where the whole vector is tested."""
@@ -121,8 +122,8 @@ class _Setup:
             )
 
 
-def _check_clusters(groups: ArrayLike | None, forecast: Forecast) -> Ints | None:
-    clusters = check_groups(groups, forecast)
+def _enough_clusters(groups: ArrayLike | None, forecast: Forecast) -> Ints | None:
+    clusters = check_clusters(groups, forecast)
     if few_clusters(clusters):
         raise input_error(
             "groups",
@@ -192,6 +193,7 @@ def _residual_test(
     setup: _Setup, view: View, statistic: Callable[[Table, Floats], Floats], name: str, *, signed: bool
 ) -> TestResult:
     """Test a function of the residuals of table rows by draws of them."""
+    setup.forecast.need_counts(name)
     table = setup.forecast.resampling_table(view)
     value = float(statistic(table, (table.wt - table.we)[None, :])[0])
 
@@ -215,6 +217,7 @@ def _residual_test(
 
 def _spiegelhalter(setup: _Setup, name: str = "") -> TestResult:  # noqa: ARG001
     forecast = setup.forecast
+    forecast.need_counts("spiegelhalter")
     if setup.view is not None or forecast.n_classes == 2:
         return _residual_test(setup, setup.view or ClassK(1), slope, "spiegelhalter", signed=True)
     rows = forecast.repeated() if setup.clusters is None else forecast
@@ -339,6 +342,7 @@ def _hosmer_lemeshow(setup: _Setup, n_groups: int) -> TestResult:
 
 def _skce(setup: _Setup, name: str) -> TestResult:  # noqa: ARG001
     setup.no_view("skce")
+    setup.forecast.need_counts("skce")
     if setup.clusters is not None:
         raise input_error(
             "groups", "test_calibration", "be left out with method='skce'", "some", "use method='joint' or 'ks'"

@@ -436,7 +436,7 @@ class _Words:
         if self.status == "right on average" and facts.pvalue >= ALPHA:
             return f"Corrected p {', '.join(f'{gap.pvalue:.2g}' for gap in facts.class_gaps[:2])}."
         null = f"a calibrated model would show {percent(facts.ks_null_mean)} ± {percent(facts.ks_null_std)}"
-        text = f"KS {percent(facts.ks)}, {null} at n = {count(facts.n)}; joint test {pvalue_phrase(facts.pvalue)}."
+        text = f"KS {percent(facts.ks)}, {null} at n = {count(facts.n)}; joint test {pvalue_phrase(facts.smallest)}."
         if self.status in ("miscalibrated", "small gap") and facts.gap is not None:
             text = f"Gap {' to '.join(signed_ends(facts.gap))} points; {text}"
         if self.status == "miscalibrated" and facts.claim is not None and facts.claim_rows >= CLAIM_ROWS:

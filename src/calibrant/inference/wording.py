@@ -9,7 +9,7 @@ from calibrant.core.notebook import notebook_html
 from calibrant.core.results import Difference, Result
 from calibrant.core.text import DASH, count, percent, plus_minus, pvalue, significant, span, table
 from calibrant.inference.error_bars import regression_headline
-from calibrant.inference.verdict import Verdict, rates
+from calibrant.inference.verdict import rates
 
 if TYPE_CHECKING:
     from calibrant.inference.comparison import Comparison
@@ -81,16 +81,9 @@ def rows(evaluation: Evaluation) -> list[tuple[str, ...]]:
     return [cells(result, evaluation.task) for result in evaluation.results if result.name not in _IN_HEADER]
 
 
-def next_step(verdict: Verdict) -> str:
+def next_step(evaluation: Evaluation) -> str:
     """Return the one thing to do next."""
-    return _told(verdict.advice)
-
-
-def _next(evaluation: Evaluation) -> str:
-    return _told(evaluation.next_step) if evaluation.next_step else next_step(evaluation.verdict)
-
-
-def _told(advice: str) -> str:
+    advice = evaluation.next_step or evaluation.verdict.advice
     return f"Next: {advice}" if ": calibrant " in advice else f"Next: {advice}."  # a command ends without a period
 
 
@@ -102,7 +95,7 @@ def evaluation_text(evaluation: Evaluation, *, width: int | None = None) -> str:
         lines = table(body, columns=5)
     if evaluation.risk is not None:
         lines += str(evaluation.risk).splitlines()
-    lines = [evaluation.headline, *lines, f"Verdict: {evaluation.verdict}", _next(evaluation)]
+    lines = [evaluation.headline, *lines, f"Verdict: {evaluation.verdict}", next_step(evaluation)]
     return "\n".join([*lines, *(f"Note: {note}." for note in evaluation.notes)])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant import metrics as _metrics  # noqa: F401  -- importing the package declares every metric
 from calibrant._typing import ArrayLike
 from calibrant.core.catalog import Listing
 from calibrant.core.declare import Metric, declared, lookup

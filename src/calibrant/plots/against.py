@@ -10,10 +10,11 @@ import numpy as np
 
 from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, Array, ArrayLike, Floats, Space
-from calibrant.core.declare import lookup
-from calibrant.core.inputs import check_forecast, check_words, to_array, to_float
+from calibrant.core.declare import Recipe, lookup
+from calibrant.core.inputs import Forecast, check_forecast, check_words, to_array, to_float
 from calibrant.core.options import check_count
 from calibrant.errors import input_error
+from calibrant.inference.facts import judged_name
 from calibrant.inference.null import null_distribution
 from calibrant.plots.displays import Display, document, generator, log_ticks, to_forecast
 
@@ -50,6 +51,12 @@ class AgainstDisplay(Display):
         ax.legend(frameon=False)
 
 
+def _recipe(name: str, forecast: Forecast, caller: str, **chosen: Any) -> Recipe:
+    """Return the recipe of a metric through the view of the verdict, unless its name has another: ``"ece@top-1"``."""
+    short, _, view = judged_name(forecast, name).partition("@")
+    return lookup(short, caller, "classes").build(caller=caller, **chosen, **({"view": view} if view else {}))
+
+
 def _points(values: ArrayLike, argument: str, caller: str) -> Floats:
     points = np.asarray(to_float(to_array(values, argument, caller), argument, caller), dtype=np.float64)
     if points.ndim != 1 or not len(points) or not (np.isfinite(points) & (points > 0)).all():
@@ -78,7 +85,7 @@ def plot_against_temperature(
     logits : array-like of shape (n, K)
         Before the softmax.
     metrics : short names
-        What to draw.
+        What to draw, through the view of the verdict unless the name has another (``"ece@top-1"``).
     temperatures : array-like, optional
         By default 25 values from 0.2 to 5, evenly on a logarithmic axis.
 
@@ -100,7 +107,7 @@ def plot_against_temperature(
             y_true, raw / temperature, caller=caller, sample_weight=sample_weight, classes=classes, space="logit"
         )
         for name, found in values.items():
-            found.append(lookup(name, caller, "classes").build().value(forecast))
+            found.append(_recipe(name, forecast, caller).value(forecast))
     arrays = {name: np.array(found) for name, found in values.items()}
     caption = f"n = {len(raw):,}"
     return AgainstDisplay(grid, arrays, {}, {}, "temperature", True, {}, "", caption=caption).draw(ax, style)
@@ -128,7 +135,7 @@ def plot_against_bins(
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`.
     metrics : short names of metrics that have ``n_bins``
-        What to draw.
+        What to draw, through the view of the verdict unless the name has another (``"ece@top-1"``).
     n_bins : array-like of int
         Numbers of bins.
     n_resamples, rng
@@ -144,7 +151,7 @@ def plot_against_bins(
     check_count(n_resamples, "n_resamples", caller)
     random = generator(rng, caller)
     names = check_words(metrics, "metrics", caller, 1)
-    recipes = {(name, int(m)): lookup(name, caller, "classes").build(n_bins=int(m)) for name in names for m in grid}
+    recipes = {(name, int(m)): _recipe(name, forecast, caller, n_bins=int(m)) for name in names for m in grid}
     values = {name: np.array([recipes[name, int(m)].value(forecast) for m in grid]) for name in names}
     reference: dict[str, Floats] = {}
     if n_resamples > 0:
@@ -178,7 +185,7 @@ def plot_against_sample_size(
     y_true, y_proba, sample_weight, classes, space
         As in `calibrant.evaluate`.
     metrics : short names
-        What to draw.
+        What to draw, through the view of the verdict unless the name has another (``"ece@top-1"``).
     sizes : array-like of int, optional
         By default ten sizes from 100 (or all rows, if fewer) to n, evenly on a logarithmic axis.
     n_repeats, rng
@@ -195,7 +202,8 @@ def plot_against_sample_size(
     if grid.max() > forecast.n:
         raise input_error("sizes", caller, f"be at most the {forecast.n} rows", str(int(grid.max())), "leave it out")
     random = generator(rng, caller)
-    recipes = {name: lookup(name, caller, "classes").build() for name in check_words(metrics, "metrics", caller, 1)}
+    names = check_words(metrics, "metrics", caller, 1)
+    recipes = {name: _recipe(name, forecast, caller) for name in names}
     found = np.empty((len(recipes), len(grid), check_count(n_repeats, "n_repeats", caller, 1, "20")))
     for i, size in enumerate(grid):
         for j in range(n_repeats):

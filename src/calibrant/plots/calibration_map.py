@@ -132,5 +132,5 @@ def _apply(calibrator: Any, rows: Floats) -> Floats:
     """Map probabilities, through their logarithms where the calibrator takes logits."""
     inside = np.clip(rows, 1e-6, 1.0)
     inside /= inside.sum(axis=1, keepdims=True)
-    scores = np.log(inside) if getattr(calibrator, "space", "proba") == "logit" else inside
+    scores = np.log(inside) if getattr(calibrator, "input_space", "proba") == "logit" else inside
     return np.asarray(calibrator.predict_proba(scores))

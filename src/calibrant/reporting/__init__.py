@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import Floats
 from calibrant.core.inputs import Forecast
 from calibrant.reporting.page import Report

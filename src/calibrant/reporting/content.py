@@ -107,21 +107,14 @@ def class_page(
         and todo[0].startswith("Use the rep")
     ):
         todo = (todo[0], f"Move your thresholds: {decided['price']['lines'][-1]}")
-    drawn = _diagram(layers, language, states)
-    boxes, watch = state_boxes(states, language, level, name), drawn["notes"][-1].get("watch") or ""
-    headline = words.headline(first, second, language)
-    if watch and states[-1].evaluation.verdict.status == "calibrated within tolerance":  # but not in every place
-        boxes[-1] |= {"glyph": GLYPHS["right on average"], "words": "Right on average"}
-        if after is None:
-            headline, todo = "Right on average, wrong inside", ("Use it with care", todo[1])
     page: dict[str, Any] = {
-        "headline": headline,
+        "headline": words.headline(first, second, language),
         "lead": words.lead(first, second, language, name, _changed(before, after)),
         "kick": _kick(before, date),
-        "states": boxes,
-        "todo": {"words": todo[0], "line": todo[1] + watch},
+        "states": state_boxes(states, language, level, name),
+        "todo": {"words": todo[0], "line": todo[1]},
         "tiles": _tiles(states, language, level),
-        "diagram": drawn,
+        "diagram": _diagram(layers, language, states),
         "decisions": decided,
         "classes": classes,
         "groups": groups,
@@ -304,18 +297,12 @@ def _note(layer: Layer, language: Language, *, many: bool, found: bool) -> dict[
     )
     text = f"{side}. Of the {count(round(group.n))} {which}, {seen} ({share(group.least)} to {share(group.most)})."
     word = language.side(sum(g.gap * g.n for g in outside)).lower()
-    title, watch = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}", ""
+    title = f"{start}{'mostly ' if 0 < over < len(outside) else ''}{word}"
     if not found:  # the verdict finds no gap: one group near the band does not contradict it
         fewer = sum(math.comb(k, i) * 0.05**i * 0.95 ** (k - i) for i in range(len(outside)))
-        pages = round(10 * (1 - fewer))
         usual = 1 - fewer >= 0.05 and not any(g.far for g in outside)
         title = f"{start}{'mostly within chance' if usual else f'some {language.claims} off'}"
-        off = f"{language.side(group.gap).lower()} ({language.claim(group.score, group.rate)})"
-        stay = "stay" if layer.kind == "after" else "are"
-        watch = "" if usual else f" {first_upper(language.claims)} of {ends} {stay} {off}."
-        side += f"; chance alone does that on {max(pages, 1)} of 10 such pages" if usual and k > 1 else ""
-        text = f"{side}.{text.partition('.')[2]}"
-    return {"kind": layer.kind, "title": first_upper(title), "text": text, "watch": watch}
+    return {"kind": layer.kind, "title": first_upper(title), "text": text}
 
 
 def _edge(value: float) -> str:

@@ -1,11 +1,10 @@
-"""Every table of the page as CSV and JSON in a link of its own: nothing is fetched, and no script is needed."""
+"""Every table of the page as CSV in a link of its own: nothing is fetched, and no script is needed."""
 
 from __future__ import annotations
 
 import base64
 import csv
 import io
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,12 +35,6 @@ class Download:
         odd = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would read such a name as a formula
         writer.writerows([f"'{v}" if isinstance(v, str) and v.startswith(odd) else v for v in row] for row in self.rows)
         return f"data:text/csv;charset=utf-8;base64,{_encoded(text.getvalue())}"
-
-    @property
-    def json(self) -> str:
-        """The address of the JSON file: names of columns, and rows."""
-        document = {"columns": list(self.columns), "rows": self.rows}
-        return f"data:application/json;base64,{_encoded(json.dumps(document, separators=(',', ':')))}"
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -87,11 +88,19 @@ def class_sums(evidence: Any) -> ClassSums | None:
 
 
 def _verdict(gap: float, low: float, high: float, *, found: bool, language: Language, after: bool) -> tuple[str, bool]:
-    """Return the words for a row, and whether they are news."""
-    if found:
-        side = language.side(gap)
-        return (f"Still {side.lower()}" if after and gap > 0 and not language.risk else side), True
-    return ("No gap found" if low <= 0 <= high else "Could be chance"), False
+    """Return the words for a row, and whether they are news; a direction only if the interval excludes 0."""
+    around = low <= 0 <= high
+    if not found:
+        return ("No gap found" if around else "Could be chance"), False
+    if around:
+        return "Mixed", True
+    side = language.side(gap)
+    return (f"Still {side.lower()}" if after and gap > 0 and not language.risk else side), True
+
+
+def _sides(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the directions of rows that are off: 1 too much, −1 too little, 0 mixed."""
+    return {0 if row["verdict"] == "Mixed" else 1 if row["gap"] > 0 else -1 for row in rows}
 
 
 def class_section(
@@ -169,9 +178,9 @@ def _class_title(far: Sequence[dict[str, Any]], k: int, *, after: bool) -> str:
         return f"No class is off by more than chance allows{still}"
     if len(off) > 3:
         return f"{count(len(off))} of {count(k)} classes are off by more than chance allows{still}"
-    over = {row["gap"] > 0 for row in off}
+    sides = _sides(off)
     be = ("stays" if after else "is") if len(off) == 1 else ("stay" if after else "are")
-    word = "off" if len(over) > 1 else "too sure" if over == {True} else "too cautious"
+    word = "too sure" if sides == {1} else "too cautious" if sides == {-1} else "off"
     return f"{_quoted(off)} {be} {word}{still}"
 
 
@@ -180,11 +189,12 @@ def _funnel_title(rows: Sequence[dict[str, Any]], sums: ClassSums, *, after: boo
     limit, k = LIMITS[0][0] * sums.mean_noise**0.5, len(rows)
     for row in rows:
         row["beyond"] = abs(row["gap"]) > limit / row["n"] ** 0.5
-    off, by_chance = sum(row["beyond"] for row in rows), count(max(1, round(0.002 * k)))
+    off, by_chance = sum(row["beyond"] for row in rows), 0.002 * k
     still = " after the repair" if after else ""
     if not any(row["outside"] for row in rows) and off <= max(1, 0.005 * k):
         return f"No class is off by more than chance allows{still}"
-    return f"{count(off)} of {count(k)} classes leave the 99.8% limits{still}; by chance about {by_chance} would"
+    usual = "fewer than 1" if by_chance < 1 else f"about {count(round(by_chance))}"
+    return f"{count(off)} of {count(k)} classes leave the 99.8% limits{still}; by chance {usual} would"
 
 
 def _class_sub(sums: ClassSums, k: int, *, many: bool) -> str:
@@ -213,8 +223,7 @@ def _watch(rows: Sequence[dict[str, Any]], language: Language) -> str | None:
     sizes = sorted(abs(row["gap"]) for row in off)
     low, high = points(sizes[0]), points(sizes[-1])
     size = f"{low} points" if low == high else f"{low} to {high} points"
-    words = {language.side(row["gap"]).lower() for row in off}
-    word = words.pop() if len(words) == 1 else "off"
+    word = language.side(off[0]["gap"]).lower() if _sides(off) in ({1}, {-1}) else "off"
     they = "it stays" if len(off) == 1 else "they stay"
     return f"Check predictions of {_quoted(off)} by hand: {they} {size} {word}."
 
@@ -294,9 +303,8 @@ def _group_rows(states: Mapping[str, Sequence[Slice]], language: Language, read:
         highs = {kind: gaps[kind] if one[2] is None else one[2].high for kind, one in seen.items()}
         now = kinds[-1]
         found = last.corrected is not None and last.corrected < ALPHA
-        words, news = _verdict(
-            gaps[now], lows[now], highs[now], found=found, language=language, after="after" in states
-        )
+        ends = (-math.inf, math.inf) if seen[now][2] is None else (lows[now], highs[now])
+        words, news = _verdict(gaps[now], *ends, found=found, language=language, after="after" in states)
         rows.append(
             {
                 "name": ", ".join(f"{first_upper(str(key))}: {value}" for key, value in last.by.items()),
@@ -378,7 +386,7 @@ def _group_title(rows: Sequence[dict[str, Any]], total: float, language: Languag
         small = off[0]
         more = f" and {count(len(off) - 1)} more" if len(off) > 1 else ""
         return f"Off{still}: a small group, “{_short(small['short'])}” ({count(small['n'])} predictions){more}"
-    if len(off) == len(rows) and len({row["gap"] > 0 for row in off}) == 1 and len(rows) > 1:
+    if len(off) == len(rows) and _sides(off) in ({1}, {-1}) and len(rows) > 1:
         return f"Every group is {language.side(off[0]['gap']).lower()}{still}"
     top = large[0]
     more = "" if len(off) == 1 else f"; {count(len(off))} of {count(len(rows))} groups are off"
@@ -387,6 +395,7 @@ def _group_title(rows: Sequence[dict[str, Any]], total: float, language: Languag
             f"“{_short(row['short'])}”" + ("" if row in large else f" ({count(row['n'])} predictions)") for row in off
         ]
         return f"{len(off)} of {count(len(rows))} groups are off{still}: {joined(names)}"
-    return (
-        f"“{_short(top['short'])}” is {language.side(top['gap']).lower()} by {points(top['gap'])} points{still}{more}"
-    )
+    how = f"{language.side(top['gap']).lower()} by {points(top['gap'])} points"
+    if _sides([top]) == {0}:
+        how = "right only on average"
+    return f"“{_short(top['short'])}” is {how}{still}{more}"

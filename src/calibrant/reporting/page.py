@@ -60,7 +60,7 @@ class Report:
         summary = self.summary
         heads = wording.heads(wording.HEADERS, float(summary["level"]) / 100)
         keys = ("name", "value", "null", "pvalue", "interval", "meaning")
-        table = text_table([heads, *(tuple(row[key] for key in keys) for row in summary["measures"])])
+        table = text_table([heads, *(tuple(row[key] for key in keys) for row in summary["metrics"])])
         comparison, repair = summary.get("comparison"), summary.get("repair")
         lines = [summary["title"], summary["headline"], *table, f"Verdict: {summary['verdict']}"]
         lines += [comparison["verdict"]] if comparison else [summary["next"]] if "next" in summary else []
@@ -126,7 +126,7 @@ def _environment() -> Any:
 
 
 #: A command inside a sentence.
-_COMMAND = re.compile(r"calibrant (?:check|fit|monitor)\b(?: (?:[A-Z]{2,}(?:\.\w+)?|--?[a-z]+ \S+\w))*|(?<= )--[a-z]+")
+_COMMAND = re.compile(r"calibrant fit .*?-o \S+\w|calibrant (?:check|monitor)\b|(?<= )--[a-z]+")
 
 
 def _unbroken(value: object) -> Markup:

@@ -21,7 +21,8 @@ from calibrant.core.text import count
 COMPARED_ROWS = 5_000
 _FEWEST = 100
 _MOST_CLASSES = 100
-FIT = "calibrant fit FILE -o cal.json && calibrant apply cal.json FILE -o OUT"
+FIT = "calibrant fit FILE -o cal.json"
+APPLY = "calibrant apply cal.json FILE -o OUT"
 
 
 def _scores(forecast: Forecast, space: str) -> Any:
@@ -33,7 +34,7 @@ def _scores(forecast: Forecast, space: str) -> Any:
 def apply_named(forecast: Forecast, calibrator: Any, proba: Floats | None = None) -> tuple[Forecast, dict[str, Any]]:
     """Apply a fitted calibrator, unless what it made of the rows is there, and describe it."""
     if proba is None:
-        scores = np.asarray(_scores(forecast, getattr(calibrator, "space", "proba")))
+        scores = np.asarray(_scores(forecast, getattr(calibrator, "input_space", "proba")))
         order = class_order(calibrator, forecast.classes if scores.ndim == 2 else None, caller="report")
         if order is None:
             proba = calibrator.predict_proba(scores)
@@ -66,8 +67,8 @@ def _described(calibrator: Any) -> dict[str, Any]:
         "injective": bool(getattr(calibrator, "injective", False)),
         "reason": getattr(calibrator, "reason_", None),
         "sentence": sentence(getattr(calibrator, "reason_", None)),
-        "league": method_rows(getattr(calibrator, "records_", None)),
-        "command": "calibrant apply cal.json FILE -o OUT",
+        "methods": method_rows(getattr(calibrator, "records_", None)),
+        "command": APPLY,
         "crossfitted": False,
     }
 
@@ -94,7 +95,7 @@ def compare_methods_on(forecast: Forecast) -> dict[str, Any] | None:
         "injective": False,
         "reason": auto.reason_,
         "sentence": sentence(auto.reason_),
-        "league": method_rows(auto.records_),
+        "methods": method_rows(auto.records_),
         "command": None if str(auto.reason_).startswith("no change") else FIT,
         "crossfitted": True,
         "note": f"By cross-validation{used}; fit the real one on labeled rows kept out of training.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from calibrant.core.rows import Rows
 from calibrant.core.tables import Table
 from calibrant.core.text import count, first_upper, points
 from calibrant.inference.comparison import compare_evidence
-from calibrant.inference.error_bars import RegressionFacts
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
-from calibrant.inference.verdict import TOLERANCE, first_lower, signed
+from calibrant.inference.verdict import TOLERANCE, first_lower
 from calibrant.regression import compute_pit, compute_variance_table
 from calibrant.reporting import diagram, words
 from calibrant.reporting.content import State, day_in_words, state_boxes
@@ -26,7 +25,7 @@ from calibrant.reporting.glossary import error_bar_glossary, provenance
 from calibrant.reporting.scoreboard import metric_section
 from calibrant.reporting.spread import pit_figure, variance_figure
 from calibrant.reporting.steps import Group
-from calibrant.reporting.summary import Parts, changes, frame, slices_of
+from calibrant.reporting.summary import Parts, advised, changes, frame, slices_of
 from calibrant.reporting.words import ErrorBars, near, smallest_gap, tile
 
 __all__ = ["summarize_rows"]
@@ -49,13 +48,14 @@ def summarize_rows(
     tolerance: float = TOLERANCE,
     rng: RNG = 0,
     groups: Array | None = None,
+    advise: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Return the content of a report on rows of means and variances; the settings are those of `summarize`."""
     settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
     states = []
     for kind, one, own in (("before", rows, parts), ("after", after, None)):
         if one is not None:
-            judged = evaluate_evidence(one, groups=groups, **settings)
+            judged = advised(evaluate_evidence(one, groups=groups, **settings), advise)
             states.append(State(kind, one, judged, slices_of(one, by or {}, own, settings, groups)))
     evaluation, slices = states[0].evaluation, states[0].slices
     comparison = None
@@ -80,7 +80,6 @@ def summarize_rows(
             conventions=CONVENTIONS,
         ),
         **changes(comparison, states[-1].evaluation, repair),
-        "facts": _facts(evaluation.facts),
         "slices": [
             {
                 "name": part.label,
@@ -97,6 +96,7 @@ def summarize_rows(
         "variance": [variance_figure(ranges, narrow=narrow) for narrow in (False, True)] if ranges else None,
     }
     summary["page"] = _page(states, repair, comparison, level, summary["date"]) | {
+        "prove": advise(words.PROVE),
         "provenance": provenance(
             summary["method"],
             data=f"{source + ': ' if source else ''}{count(rows.n)} rows of "
@@ -105,7 +105,7 @@ def summarize_rows(
             rows=[("Intervals", "{level}%. Fractions: Wilson. Means: corrected for skewness.")],
             limits="How the model behaves on data unlike these rows, or later in time.",
             level=f"{100 * level:g}",
-        )
+        ),
     }
     return summary
 
@@ -298,15 +298,3 @@ def _tiles(states: Sequence[State], level: float) -> list[dict[str, Any]]:
             tile("Gap: meant minus inside", [language.signed(language.size(f)) for f in facts], "points", between),
         ]
     return [*tiles, smallest_gap(points(first.resolvable), first.n)]
-
-
-def _facts(facts: RegressionFacts) -> list[tuple[str, str]]:
-    """Return the few numbers that stand beside the verdict."""
-    rows = []
-    if facts.inside is not None:
-        rows = [
-            (f"Inside the {100 * facts.meant:g}% interval", near(facts.inside)),
-            ("Meant to be inside", f"{100 * facts.meant:g}%"),
-            ("Gap: meant minus inside", f"{signed(facts.meant - facts.inside)} points"),
-        ]
-    return [*rows, ("Smallest gap these rows can detect", f"{points(facts.resolvable)} points")]

@@ -14,6 +14,7 @@ from calibrant.core.results import Result
 from calibrant.core.text import count, first_upper, percent, pvalue_phrase, significant
 from calibrant.errors import CalibrantError
 from calibrant.inference.evaluation import MAY_HAPPEN, Evaluation
+from calibrant.inference.verdict import first_lower
 from calibrant.reporting.downloads import Download
 from calibrant.reporting.formulas import formula
 from calibrant.reporting.tracks import Mark, Scale, scale_of
@@ -118,7 +119,7 @@ def metric_section(
         " Each row is a test of its own, and one may differ by chance; the verdict at the top rests on one joint test."
     )
     return {
-        "title": _metric_title(errors),
+        "title": _metric_title(errors, list(states.values())[-1]),
         "sub": f"Even a perfectly calibrated model shows small errors on {count(first.n)} rows. Compare each value "
         f"with that range, not with zero.{alone if outside != found else ''}",
         "rows": rows,
@@ -245,7 +246,7 @@ def _signed(value: float, write: Callable[[float], str] = "{:.4f}".format) -> st
     return text if not any(digit in text for digit in "123456789") else f"{'+' if value > 0 else '−'}{text}"
 
 
-def _metric_title(errors: Sequence[dict[str, Any]]) -> str:
+def _metric_title(errors: Sequence[dict[str, Any]], judged: Evaluation) -> str:
     tested = [list(row["results"].values())[-1] for row in errors]
     known = [result for result in tested if result is not None and result.pvalue is not None]
     if not known:
@@ -254,7 +255,8 @@ def _metric_title(errors: Sequence[dict[str, Any]]) -> str:
     after = "after" in errors[0]["results"]
     start = "After the repair, " if after else ""
     if not off:
-        text = "every metric is what a calibrated model would show"
+        few = f": {first_lower(judged.verdict.headline)}" if judged.verdict.status == "cannot tell" else ""
+        text = f"no metric lies outside the calibrated range{few}"
     elif off == len(known):
         text = "every metric lies outside the calibrated range"
     else:
@@ -280,7 +282,7 @@ def explain_metric(metric: Metric, result: Result) -> list[str]:
 def method_section(repair: Mapping[str, Any] | None, used: str | None) -> dict[str, Any] | None:
     """Return the methods compared: gain over the uncalibrated forecast with intervals; the used one in blue."""
     rows = [
-        row for row in (repair or {}).get("league", ()) if row.get("low") is not None and row["method"] != "identity"
+        row for row in (repair or {}).get("methods", ()) if row.get("low") is not None and row["method"] != "identity"
     ]
     if not rows or repair is None:
         return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,16 @@ from calibrant.inference.comparison import compare_evidence
 from calibrant.inference.evaluation import Evaluation, evaluate_evidence
 from calibrant.inference.facts import judged
 from calibrant.inference.slices import Slice, evaluate_parts, split, split_column, with_groups
-from calibrant.inference.verdict import TOLERANCE, rates, signed
+from calibrant.inference.verdict import TOLERANCE
 from calibrant.reporting import figures
 from calibrant.reporting.cells import BIN_COUNTS, GRID, ViewCells, pair_cells
 from calibrant.reporting.content import State, class_page, day_in_words
 from calibrant.reporting.glossary import provenance
 from calibrant.reporting.recalibration import without_contradiction
-from calibrant.reporting.scoreboard import explain_metric
+from calibrant.reporting.words import PROVE
 from calibrant.views import ClassK, Classwise, TopLabel, View, WithinTopR
 
-__all__ = ["Parts", "changes", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
+__all__ = ["Parts", "advised", "changes", "frame", "method_note", "metric_rows", "slices_of", "summarize"]
 
 #: Classes drawn one by one; the table lists all of them.
 DRAWN_CLASSES = 20
@@ -74,9 +75,10 @@ def frame(
         "headline": evaluation.headline,
         "verdict": str(verdict),
         "judgment": verdict.to_dict(),
-        "next": wording.next_step(verdict),
+        "next": wording.next_step(evaluation),
         "evaluation": evaluation.to_dict(),
-        "measures": metric_rows(evaluation),
+        "notes": list(evaluation.notes),
+        "metrics": metric_rows(evaluation),
         "level": f"{100 * evaluation.level:g}",
         "method": method_note(evidence.checksum(), n_resamples, rng, command, conventions),
     }
@@ -98,20 +100,23 @@ def summarize(
     rng: RNG = 0,
     groups: Array | None = None,
     evaluation: Evaluation | None = None,
+    advise: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Return the content of a report as a plain dictionary.
 
     `after` is the recalibrated forecast of these rows and `repair` how it came about; `by` holds columns whose values
     make slices, `parts` slices made before (cells from an engine), `evaluation` what `evaluate_evidence` said of these
-    rows with the same settings. The rest is as in `calibrant.report`.
+    rows with the same settings; `advise` puts the file at hand into a command. The rest is as in `calibrant.report`.
     """
     settings: dict[str, Any] = {"level": level, "n_resamples": n_resamples, "tolerance": tolerance, "rng": rng}
     risk = evidence.task == "classes" and not judged(evidence).top_label_only
     if evaluation is None or risk:
         evaluation = _evaluated(evidence, groups=groups, risk=risk, **settings)
     slices = slices_of(evidence, by or {}, parts, settings, groups)
-    evaluation = with_groups(evaluation, slices)
+    evaluation = advised(with_groups(evaluation, slices), advise)
     repair = without_contradiction(repair, evaluation.verdict)
+    if repair is not None and repair["command"] is not None:
+        repair = {**repair, "command": advise(repair["command"])}
     states = [State("before", evidence, evaluation, slices)]
     comparison = None
     if after is not None:
@@ -133,14 +138,12 @@ def summarize(
             rng=rng,
             conventions=CONVENTIONS,
         ),
-        "facts": _facts(evaluation),
         "views": views,
         "views_after": after_views,
         "bin_counts": list(BIN_COUNTS),
         "classes": classes,
         "digits": 2 if len(classes) <= 100 else 3,
-        "classes_drawn": sum(row["drawn"] for row in classes),
-        "slices": _slice_rows(slices),
+        "slices": [_slice_row(part) for part in slices],
         "size": _size_note(evidence, evaluation),
         **changes(comparison, states[-1].evaluation, repair),
         "pickers": _pickers(views, classes),
@@ -164,6 +167,7 @@ def summarize(
     summary["page"] = page | {
         "date": day_in_words(summary["date"]),
         "commands": (repair or {}).get("command"),
+        "prove": advise(PROVE),
         "provenance": provenance(
             summary["method"],
             data=_data_line(evidence, source),
@@ -179,6 +183,11 @@ def summarize(
         ),
     }
     return summary
+
+
+def advised(evaluation: Evaluation, advise: Callable[[str], str]) -> Evaluation:
+    """Return the evaluation with the command to run next."""
+    return replace(evaluation, next_step=advise(evaluation.verdict.advice))
 
 
 def changes(comparison: Any | None, after: Evaluation, repair: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -218,7 +227,7 @@ def _data_line(evidence: Any, source: str | None) -> str:
 
 
 def metric_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return the rows of the table: cells, words behind a click, and a small chart."""
+    """Return the rows of the table as texts."""
     return [_metric_row(result, evaluation.task) for result in evaluation.results]
 
 
@@ -233,7 +242,6 @@ def _metric_row(result: Result, task: str) -> dict[str, Any]:
         "pvalue": pvalue,
         "interval": interval,
         "meaning": meaning,
-        "explained": explain_metric(metric, result),
     }
 
 
@@ -245,21 +253,6 @@ def _pickers(views: Sequence[ViewCells], classes: Sequence[Mapping[str, Any]]) -
         "views": [(i, view.label) for i, view in entries if view.name not in names or i == 0],
         "classes": [(i, names[view.name]) for i, view in entries if view.name in names],
     }
-
-
-def _facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return the few numbers that stand beside the verdict."""
-    facts = evaluation.facts
-    if facts.event is not None:
-        happens, predicted = rates(facts.observed, facts.predicted)
-        rows = [("Happens", happens), ("Predicted, on average", predicted)]
-        rows.append(("Gap: predicted minus happens", f"{signed(facts.bias)} points"))
-    else:
-        rows = [("Right", percent(facts.observed, 1)), ("Claims to be right", percent(facts.predicted, 1))]
-        rows.append(("Gap: claimed minus right", f"{signed(facts.bias)} points"))
-    if facts.resolvable is not None:
-        rows.append(("Smallest gap these rows can detect", f"{points(facts.resolvable)} points"))
-    return rows
 
 
 def _names(evidence: Any) -> tuple[Any, ...]:
@@ -313,21 +306,10 @@ def _class_rows(evidence: Any) -> list[dict[str, Any]]:
         if len(chosen) >= min(DRAWN_CLASSES, len(rows)):
             break
         chosen.add(row["index"])
-    largest = max((abs(row["gap"]) for row in rows), default=0.0) or 1.0
     for row in rows:
         row["drawn"] = row["index"] in chosen
-        row["bar"] = 50 * row["gap"] / largest
         row.pop("cells")
     return sorted(rows, key=lambda row: -row["error"])
-
-
-def _slice_rows(slices: Sequence[Slice]) -> list[dict[str, Any]]:
-    """Return one row per slice, with its size for a color."""
-    rows = [_slice_row(part) for part in slices]
-    widest = max((abs(row["lean"]) for row in rows), default=0.0) or 1.0
-    for row in rows:
-        row["heat"] = row["lean"] / widest
-    return rows
 
 
 def slices_of(
@@ -356,9 +338,11 @@ def _slice_row(part: Slice) -> dict[str, Any]:
         "column": ", ".join(part.by),
         "name": ", ".join(str(value) for value in part.by.values()),
         "n": facts.n,
-        "accuracy": facts.observed,
-        "confidence": facts.predicted,
-        "lean": facts.bias,
+        "accuracy": facts.accuracy,
+        "confidence": facts.confidence,
+        "observed": facts.observed,
+        "predicted": facts.predicted,
+        "gap": facts.bias,
         "ks": facts.ks,
         "pvalue": facts.pvalue,
         "corrected": part.corrected,
@@ -371,7 +355,7 @@ def _size_note(evidence: Any, evaluation: Evaluation) -> dict[str, Any]:
     if facts.resolvable is None:
         note["text"] = "No resampling was made, so it is not known which gaps this many rows can show."
         return note
-    bias = noise_of(evidence.pairs_of(TopLabel()), 15, evidence.n)
+    bias = noise_of(evidence.pairs_of(judged(evidence)), 15, evidence.n)
     note["text"] = (
         f"A one-directional gap above {points(facts.resolvable)} points would be detected 4 times in 5 with "
         f"{count(evidence.n)} rows. Of the ECE of {percent(bias.value)}, about {points(bias.excess)} points are "

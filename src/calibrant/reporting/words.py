@@ -29,6 +29,8 @@ _STATES = {
     "cannot tell": "Cannot tell",
     "right on average": "Right on average",
 }
+#: The command that fits on some of the rows and judges on the others.
+PROVE = "calibrant fit FILE --holdout 0.3 -o cal.json"
 _STEPS = {
     "repair": "Repair it",
     "use": "Use it",
@@ -356,7 +358,7 @@ def in_sample_page(page: dict[str, Any], sentence: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> page = {"states": [{"kind": "before", "words": "x"}], "headline": "Overconfident, now repaired"}
+    >>> page = {"states": [{"kind": "before"}], "headline": "Overconfident, now repaired", "prove": PROVE}
     >>> in_sample_page(page, "In-sample: fitted on these rows.")["headline"]
     'Judged on its own rows'
     """
@@ -364,7 +366,7 @@ def in_sample_page(page: dict[str, Any], sentence: str) -> dict[str, Any]:
     states[-1] |= {"glyph": "?", "words": "In-sample", "line": sentence}
     todo = {
         "words": "Judge it on new rows",
-        "line": "calibrant fit FILE --holdout 0.3 -o cal.json fits on one part and proves on the other.",
+        "line": f"{page['prove']} fits on one part and proves on the other.",
     }
     return page | {"headline": "Judged on its own rows", "lead": sentence, "states": states, "todo": todo}
 
@@ -376,7 +378,7 @@ def what_to_do(before: Any, after: Any, best: str | None, watch: str | None) -> 
     """
     if after is None:
         step = _STEPS[before.verdict.next_step]
-        advice = str(before.verdict.advice)
+        advice = str(before.next_step)
         for start in (f"{first_lower(step)}; ", f"{first_lower(step)}, or ", f"{first_lower(step)} "):
             advice = advice.removeprefix(start)  # the words above the line have said it
         if advice.startswith("collect about"):

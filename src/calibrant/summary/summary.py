@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import RNG, ArrayLike, Space
 from calibrant.core.cells import Growing, add_bins, fill_cells
 from calibrant.core.declare import Recipe, lookup

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant.core.arguments import check_options
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_names
@@ -97,6 +96,11 @@ class Limits:
                     rule = f"lie in the range of {what}, {low:g} to {high:g}"
                     hint = "a limit nothing can break holds nobody; 5% is 0.05"
                     raise input_error(argument, "check", rule, f"{name}={limit:g}", hint)
+        most = {_judged(name): limit for name, limit in joined.most.items()}
+        for name, limit in joined.least.items():
+            if limit > most.get(_judged(name), math.inf):
+                rule = f"be at most the largest value allowed, {most[_judged(name)]:g}"
+                raise input_error("min_values", "check", rule, f"{name}={limit:g}", "change one of the two limits")
         return joined
 
     @property
@@ -106,7 +110,7 @@ class Limits:
 
 
 def _judged(name: str) -> str:
-    return name if "@" in name else f"{name}@{JUDGED}"
+    return name.lower() if "@" in name else f"{name.lower()}@{JUDGED}"
 
 
 def _limit(name: str, value: Any) -> float:

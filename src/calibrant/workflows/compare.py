@@ -23,7 +23,7 @@ from calibrant.io.resolver import NO_MEANS
 from calibrant.summary.files import summary_files
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.second import aligned, calibrated_rows, check_files, open_all_rows
+from calibrant.workflows.second import aligned, check_files, open_all_rows, recalibrated
 from calibrant.workflows.sources import (
     ENGINES,
     LAYOUT,
@@ -298,12 +298,7 @@ _WORDS = {"vectors": "class probabilities", "pairs": "top-label pairs", "regress
 
 
 def _recalibrated(fitted: Any, rows: Predictions, how: Reading) -> Predictions:
-    if is_regression(fitted) and rows.kind == "regression":
-        mean, variance = fitted.predict(rows.scores, rows.variance)
-        return replace(rows, scores=mean, variance=variance)
-    ordered = len(how.layout.patterns) > 1
-    q, _ = calibrated_rows(fitted, rows, normalize=how.normalize, ordered=ordered)
-    return replace(rows, scores=q[:, 1] if rows.kind == "pairs" else q, space="proba")
+    return recalibrated(fitted, rows, normalize=how.normalize, ordered=len(how.layout.patterns) > 1)
 
 
 def _same_rows(rows: Predictions, other: Predictions, first: Any, second: Any) -> None:

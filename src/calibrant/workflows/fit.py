@@ -33,7 +33,7 @@ from calibrant.scores.rules import as_score
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
 from calibrant.workflows.rejection import check_rejected_share
-from calibrant.workflows.second import calibrated_rows
+from calibrant.workflows.second import recalibrated
 from calibrant.workflows.sources import SAME_COLUMNS, Reading, array_rows, is_large, left_out, on_files, open_rows
 
 __all__ = ["FitResult", "fit"]
@@ -257,7 +257,6 @@ def fit(
         evidence = to_evidence(rows, caller="fit", normalize=normalize)
         if rows.kind == "vectors":
             say_suspicions(evidence)
-        rows = rows.right_or_wrong()
     rows = weighed(rows, weight_kind, caller="fit", normalize=normalize)
     held = None
     if holdout is not None:
@@ -266,7 +265,7 @@ def fit(
         refuse_normalize(normalize, "fit", "means and variances")
         done = _fit_regression(rows, method, wishes, rng)
     else:
-        done = _fit_rows(rows, method, normalize, wishes | {"rng": rng}, progress)
+        done = _fit_rows(rows.right_or_wrong(), method, normalize, wishes | {"rng": rng}, progress)
     return done if held is None else replace(done, proof=_proof(done.calibrator, held, normalize))
 
 
@@ -284,15 +283,8 @@ def _parted(rows: Predictions, share: float, rng: int) -> tuple[Predictions, Pre
 def _proof(calibrator: Any, held: Predictions, normalize: bool) -> Comparison:
     """Compare before with after on rows that were held out."""
     before = to_evidence(held, caller="fit", normalize=normalize)
-    if held.kind == "regression":
-        mean, variance = calibrator.predict(held.scores, held.variance)
-        after = replace(held, scores=mean, variance=variance)
-    else:
-        q, _ = calibrated_rows(calibrator, held, normalize=normalize, ordered=True)
-        after = replace(held, scores=q, space="proba")
-    return compare_evidence(
-        before, to_evidence(after, caller="fit"), injective=declares(calibrator, "injective"), rng=0
-    )
+    after = to_evidence(recalibrated(calibrator, held, normalize=normalize, ordered=True), caller="fit")
+    return compare_evidence(before, after, injective=declares(calibrator, "injective"), rng=0)
 
 
 def _array_rows(y_true: Any, y_proba: Any, how: Reading) -> Predictions:

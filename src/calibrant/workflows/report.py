@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from calibrant.inference.verdict import TOLERANCE
 from calibrant.io.paths import is_path
 from calibrant.io.predictions import Predictions, to_evidence
 from calibrant.reporting import Report, report_evidence
+from calibrant.reporting.recalibration import APPLY
 from calibrant.workflows.in_sample import find_mark, known_rows
+from calibrant.workflows.next_step import named, quoted, reading_words, repaired_name
 from calibrant.workflows.second import aligned, calibrated_rows
 from calibrant.workflows.sources import Opened, Reading, array_rows, left_out, open_data, title_of
 
@@ -119,6 +121,7 @@ def report(
         "n_resamples": n_resamples,
         "tolerance": tolerance,
         "rng": rng,
+        "advise": _commands(y_true, calibrator, how),
     }
     _refuse_for(opened, after, calibrator)
     fitted: Any = load(str(calibrator)) if is_path(calibrator) else calibrator
@@ -137,7 +140,7 @@ def report(
     _say_in_sample(page, y_true, fitted, rows)
     if compare_methods and fitted is None and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
-        page.summary["notes"] = [*page.summary.get("notes", ()), f"methods of recalibration are not compared on {what}"]
+        page.summary["notes"].append(f"methods of recalibration are not compared on {what}")
     if opened.cells is not None:
         more = {"rejected": opened.evidence.rejected, "skipped_files": list(opened.evidence.skipped)}
         page.summary.update(more)
@@ -147,6 +150,20 @@ def report(
 
 
 _WORDS = {"pairs": "top-label pairs", "regression": "means and variances"}
+
+
+def _commands(data: Any, calibrator: Any, how: Reading) -> Callable[[str], str]:
+    """Return what puts the names of the files at hand into a command; a page to be shared has no folders in it."""
+    if not is_path(data):
+        return str
+    file, name = quoted(data), quoted(title_of(data, ""))
+    scores, out = reading_words(vars(how), str(data), "apply"), quoted(repaired_name(str(data)))
+    apply = f"calibrant apply {quoted(title_of(calibrator, 'cal.json'))} {name}{scores} -o {out}"
+
+    def advise(text: str) -> str:
+        return apply if text == APPLY else named(text, data, vars(how)).replace(file, name)
+
+    return advise
 
 
 def _refuse_for(opened: Opened, after: Any, calibrator: Any) -> None:
@@ -199,7 +216,7 @@ def _say_in_sample(page: Report, y_true: Any, fitted: Any, rows: Predictions | N
     if seen is None:
         return
     page.summary["in_sample"] = seen.to_dict()
-    page.summary["notes"] = [*page.summary.get("notes", ()), seen.sentence.rstrip(".")]
+    page.summary["notes"].append(seen.sentence.rstrip("."))
     if page.summary.get("comparison"):
         page.summary["comparison"]["verdict"] = seen.sentence
         page.summary["comparison"]["json"] |= {"verdict": seen.sentence, "in_sample": seen.to_dict()}

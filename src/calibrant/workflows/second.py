@@ -22,7 +22,7 @@ from calibrant.io.paths import is_many, is_path, plain_errors
 from calibrant.io.predictions import PAIR_CLASSES, Predictions, frame_predictions, refuse_normalize, score_matrix
 from calibrant.workflows.sources import LARGE, SAME_COLUMNS, Reading, open_rows
 
-__all__ = ["aligned", "calibrated_rows", "check_files", "maps_pairs", "open_all_rows"]
+__all__ = ["aligned", "calibrated_rows", "check_files", "maps_pairs", "open_all_rows", "recalibrated"]
 
 _PART = "name the columns that tell rows apart with {key}, or compare one day or part at a time"
 
@@ -63,6 +63,15 @@ def calibrated_rows(
         q = np.empty(scores.shape)
         q[:, order] = calibrate(fitted, scores[:, order], rows.space, normalize=normalize)
     return q, softmax_note(fitted, rows.space)
+
+
+def recalibrated(fitted: Any, rows: Predictions, *, normalize: bool, ordered: bool) -> Predictions:
+    """Return rows in memory with what a calibrator makes of them: pairs stay pairs, means and variances stay so."""
+    if is_regression(fitted) and rows.kind == "regression":
+        mean, variance = fitted.predict(rows.scores, rows.variance)
+        return replace(rows, scores=mean, variance=variance)
+    q, _ = calibrated_rows(fitted, rows, normalize=normalize, ordered=ordered)
+    return replace(rows, scores=q[:, 1] if rows.kind == "pairs" else q, space="proba")
 
 
 def aligned(other: Predictions, rows: Predictions, how: Reading) -> Predictions:

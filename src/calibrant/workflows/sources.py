@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant import metrics as _metrics  # noqa: F401  -- declares every metric
 from calibrant._typing import Array, Space
 from calibrant.core.arguments import check_arguments
 from calibrant.core.declare import lookup

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
-from calibrant._deprecated import warn_renamed
-from calibrant._typing import RNG, ArrayLike, Floats, Ints
+from calibrant._typing import RNG, ArrayLike, Floats
+from calibrant.calibrators._crossfit import Split, deal
 from calibrant.calibrators.regression._base import RegressionCalibrator
 from calibrant.calibrators.regression.identity import Identity
 from calibrant.calibrators.regression.isotonic_quantiles import IsotonicQuantiles
@@ -41,7 +40,7 @@ class AutoVarianceCalibrator(RegressionCalibrator):
     cv : int, default 5
         Number of folds; with fewer than ten rows a fold the model is left alone.
     rng : None, int or Generator, default 0
-        Order of the rows in the folds; the default makes a second fit equal the first.
+        Draws the folds. They depend on the content of the rows, not on their order.
 
     Attributes
     ----------
@@ -92,41 +91,32 @@ class AutoVarianceCalibrator(RegressionCalibrator):
         self._check_fitted("AutoVarianceCalibrator.cv_results_")
         return pl.DataFrame(self.records_)
 
-    @property
-    def league_(self) -> pl.DataFrame:
-        """The name of `cv_results_` in version 0.1."""
-        warn_renamed("AutoVarianceCalibrator.league_", "AutoVarianceCalibrator.cv_results_")
-        return self.cv_results_
-
     def _fit(self, mean: Floats, variance: Floats, y: Floats, weights: Floats) -> None:
         caller = "AutoVarianceCalibrator.fit"
         check_count(self.cv, "cv", caller, 2, "5")
-        if len(y) < 10 * self.cv:
-            self.best_, self.records_ = Identity().fit(mean, variance, y), []
-            self.reason_ = f"{len(y)} rows are too few to choose a map (10 per fold are needed): left as it is."
+        table, weights = _pool(np.stack([mean, variance, y]), weights)
+        total = float(weights.sum())
+        if total < 10 * self.cv:
+            self.best_, self.records_ = Identity().fit(*table), []
+            self.reason_ = f"{int(total)} rows are too few to choose a map (10 per fold are needed): left as it is."
             return
-        folds = check_rng(self.rng, caller).permutation(len(y)) % self.cv
+        splits = deal(np.zeros(len(weights), dtype=np.int64), weights, self.cv, check_rng(self.rng, caller))
         held_out = {}
         for kind in CANDIDATES:
             try:
-                held_out[kind] = self._cross_fit(kind(), folds, mean, variance, y, weights)
+                held_out[kind] = np.concatenate([self._held_out(kind(), split, table) for split in splits])
             except InputError:  # a fold does not determine this map (all residuals are equal)
                 continue
-        self._decide(held_out, weights)
+        self._decide(held_out, np.concatenate([split.held_weights for split in splits]))
+        mean, variance, y = table
         self.best_.fit(mean, variance, y, weights)
 
-    def _cross_fit(
-        self, method: RegressionCalibrator, folds: Ints, mean: Floats, variance: Floats, y: Floats, weights: Floats
-    ) -> Floats:
-        """Score each row under the map fitted without its fold."""
-        out = np.empty(len(y))
-        for fold in range(self.cv):
-            inside = folds == fold
-            rest = ~inside
-            fitted = clone(method).fit(mean[rest], variance[rest], y[rest], weights[rest])
-            law = Normal(*fitted.predict(mean[inside], variance[inside]))
-            out[inside] = CRITERIA[self.criterion](Rows(y[inside], law, None))
-        return out
+    def _held_out(self, method: RegressionCalibrator, split: Split, table: Floats) -> Floats:
+        """Score the rows of one fold under the map fitted without it."""
+        mean, variance, y = table[:, split.fit]
+        method.fit(mean, variance, y, split.fit_weights)
+        mean, variance, y = table[:, split.held]
+        return np.asarray(CRITERIA[self.criterion](Rows(y, Normal(*method.predict(mean, variance)), None)))
 
     def _decide(self, held_out: dict[type[RegressionCalibrator], Floats], weights: Floats) -> None:
         total = weights.sum()
@@ -175,3 +165,11 @@ class AutoVarianceCalibrator(RegressionCalibrator):
         """Return the winner's recalibrated quantiles, shape (n, levels)."""
         self._check_fitted("AutoVarianceCalibrator.predict_quantiles")
         return self.best_.predict_quantiles(mean, variance, levels=levels)
+
+
+def _pool(table: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Join equal rows (the columns of `table`) and sort them, so that folds depend on content and not on order."""
+    table = table + 0.0  # −0 and 0 are one value
+    order = np.lexsort(table)
+    new = np.append(True, (table[:, order[1:]] != table[:, order[:-1]]).any(axis=0))
+    return table[:, order[new]], np.bincount(np.cumsum(new) - 1, weights[order]).astype(np.float64, copy=False)
