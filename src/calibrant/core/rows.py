@@ -119,7 +119,8 @@ class Rows(RowEvidence):
 
     def answers(self, recipe: Recipe) -> bool:
         """Rows answer every metric of their task; a table of quantiles those that need its levels alone."""
-        return self.table is None or recipe.levels_only
+        levels = recipe.table_levels
+        return self.table is None or (levels is not None and bool(self.table.states(levels).all()))
 
     def null_draws(
         self,
