@@ -190,3 +190,12 @@ def test_more_classes_and_pairs_are_gated_by_the_top_label():
     assert check(right, p.max(axis=1), max_values="ks=0.06", pairs=True, rng=0).lines[0].metric == "ks"
     with pytest.raises(InputError, match="view of check must be left out"):
         check(y, p, max_values="ks=0.06", view="class-1")
+
+
+def test_an_assertion_names_its_own_arguments():
+    with pytest.raises(InputError, match=r"^metric of assert_calibrated must be one of .*; got 'nope'"):
+        assert_calibrated([1, 0], [0.5, 0.5], metric="nope")
+    with pytest.raises(InputError, match=r"^max_error of assert_calibrated must lie in the range of ks"):
+        assert_calibrated([1, 0], [0.5, 0.5], max_error=2.0)
+    with pytest.raises(InputError, match=r"^min_pvalue of assert_calibrated must lie in the range of a p-value"):
+        assert_calibrated([1, 0], [0.5, 0.5], min_pvalue=2.0)
