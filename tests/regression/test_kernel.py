@@ -8,7 +8,7 @@ import pytest
 from calibrant import regression as room
 from calibrant.core.rows import check_rows
 from calibrant.errors import InputError
-from calibrant.metrics.regression import kernel
+from calibrant.metrics.regression import _skce, kernel
 from calibrant.metrics.regression.kernel import Points, pair_terms
 
 
@@ -163,3 +163,13 @@ def test_blocks_agree_with_all_pairs():
 def test_block_size_is_a_whole_number(size):
     with pytest.raises(InputError, match="block_size of skce_normal must be a whole number of at least 2"):
         room.skce(*calibrated(20, 0), estimator="block", block_size=size)
+
+
+def test_blocks_of_a_calibrated_model_are_zero_on_average(monkeypatch):
+    """One order of sorted rows for every sample would pair the same ranks of truths, and lean to one side for ever."""
+    monkeypatch.setattr(_skce, "ALL_PAIRS", 100)
+    pvalues = []
+    for seed in range(80):
+        y = np.random.default_rng(seed).normal(size=1000)
+        pvalues.append(room.skce_test(y, np.zeros(1000), np.ones(1000)).pvalue)
+    assert abs(np.mean(pvalues) - 0.5) < 4 * np.sqrt(1 / 12 / 80)

@@ -122,7 +122,7 @@ def test_report_judges_a_table_with_a_constant_row():
     y, forecast = table(np.random.default_rng(0), 200, (0.1, 0.5, 0.9))
     forecast.values[3] = 1.0
     page = report_evidence(check_rows(y, forecast, caller="report"), rng=0, n_resamples=50)
-    changed = Quantiles(forecast.levels, forecast.values + [0.0, 0.0, 1.0])
+    changed = Quantiles(forecast.levels, forecast.values + np.array([0.0, 0.0, 1.0]))
     checks = {check_rows(y, one, caller="report").checksum() for one in (forecast, changed)}
     assert len(checks) == 2
     assert page.summary["method"]["checksum"] in checks

@@ -28,7 +28,7 @@ def digest(arrays: Iterable[Array]) -> str:
     """Return the first sixteen digits of the SHA-256 of arrays."""
     found = hashlib.sha256()
     for array in arrays:
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return found.hexdigest()[:16]
 
 

@@ -15,7 +15,7 @@ from calibrant.errors import input_error
 
 __all__ = [
     "ALL_PAIRS", "Bandwidth", "Points", "block_values", "check_lengths", "expected_terms", "null_draws", "pair_sum",
-    "pair_terms", "row_points", "shuffled", "unbiased_value"
+    "pair_terms", "row_points", "spread", "unbiased_value"
 ]  # fmt: skip
 
 Bandwidth = float | tuple[float, float] | Literal["median", "published"]
@@ -144,17 +144,16 @@ def expected_terms(
     return np.asarray(np.exp(-np.hypot(a.mean - b.mean, a.std - b.std) / lengths[0]) * bracket)
 
 
-def shuffled(points: Points, weights: Floats | None, most: int) -> Points:
-    """Return at most so many rows in a random order that depends on the rows alone, not on the order they came in.
+def spread(points: Points, weights: Floats | None, most: int) -> Points:
+    """Return at most so many rows, evenly spaced over all of them when sorted: the same whatever order they came in.
 
     A count w stands for w rows; of other weights as many rows as there are are taken evenly over the sum of weights.
     """
     order = np.lexsort((points.variance, points.mean, points.y))
     w = np.ones(len(order)) if weights is None else weights[order]
     ends = np.cumsum(w)
-    total = int(ends[-1]) if are_counts(weights) else int(np.count_nonzero(w))
-    place = np.random.default_rng(0).choice(total, min(total, most), replace=False) + 0.5
-    rows = order[np.searchsorted(ends, place * (ends[-1] / total))]
+    m = min(int(ends[-1]) if are_counts(weights) else int(np.count_nonzero(w)), most)
+    rows = order[np.searchsorted(ends, (np.arange(m) + 0.5) * (ends[-1] / m))]
     return Points(*(column[rows] for column in points))
 
 
@@ -164,7 +163,7 @@ def median_lengths(points: Points, weights: Floats | None = None) -> tuple[float
     Whole weights repeat rows. A median of 0 (most forecasts equal, or nearer than 1e-100) gives way to the mean, and
     that to 1.
     """
-    sub = shuffled(points, weights if are_counts(weights) else None, MEDIAN_ROWS)
+    sub = spread(points, weights if are_counts(weights) else None, MEDIAN_ROWS)
     upper = np.triu_indices(len(sub.y), 1)
 
     def typical(distance: Floats) -> float:
