@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -310,8 +311,9 @@ class Forecast(ForecastAnswers):
         return self._hit
 
     def checksum(self) -> str:
-        """Return sixteen digits that tell these predictions from others."""
-        return digest(self.codes, self.top_score)
+        """Return sixteen digits that tell these predictions and their weights from others."""
+        scores = map(self.block, self.chunks()) if self.has_vectors else (self.top_score,)
+        return digest(chain((self.codes,), () if self.weights is None else (self.weights,), scores))
 
     def _fill(self, view: Any, m: int) -> bool:
         """Check every value and fill the bins of a view in one walk over the matrix; False: it needs more care."""

@@ -190,17 +190,6 @@ class Smooth(Estimator):
 
         return over_replicates(one, table.wt)
 
-    def direct(self, pairs: Pairs, norm: float) -> float | None:  # noqa: ARG002 -- has no norm
-        """Smooth the residuals of the rows: a grid needs no sorted table."""
-        score, weight = pairs.score.astype(np.float64, copy=False), pairs.weight
-        expected = score if pairs.expected is None else pairs.expected
-
-        def residual(rows: slice) -> Floats:
-            found = np.subtract(pairs.outcome[rows], expected[rows])
-            return found if weight is None else found * weight[rows]
-
-        return smooth_error(score, residual, self.grid, len(score) if weight is None else weight.sum())
-
 
 def cumulative_extent(wt: Floats, ws: Floats) -> tuple[float, float]:
     """Return how far the running sum of wt − ws rises above 0 and falls below it."""
