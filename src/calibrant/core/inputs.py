@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -309,8 +310,9 @@ class Forecast(ForecastAnswers):
         return self._hit
 
     def checksum(self) -> str:
-        """Return sixteen digits that tell these predictions from others."""
-        return digest(self.codes, self.top_score)
+        """Return sixteen digits that tell these predictions and their weights from others."""
+        scores = map(self.block, self.chunks()) if self.has_vectors else (self.top_score,)
+        return digest(chain((self.codes,), () if self.weights is None else (self.weights,), scores))
 
     def _pass(self) -> None:
         """Check every value and find the top label in one walk over the matrix, on all cores."""
