@@ -15,6 +15,9 @@ from calibrant.cli import cli
 from calibrant.core.links import softmax
 from calibrant.engines import batches
 from calibrant.engines import sample as sampling
+from calibrant.engines.fit import fit_frame
+from calibrant.engines.frames import summarize
+from calibrant.engines.paired import compare_frames
 from calibrant.engines.registry import open_paths
 from calibrant.engines.sample import draw
 from calibrant.errors import FileError, InputError
@@ -50,6 +53,22 @@ def test_few_rows_are_all_taken_in_their_order(make_frame):
     assert sample.n == 200
     np.testing.assert_array_equal(sample.predictions.scores, p)
     np.testing.assert_array_equal(sample.predictions.truth, y)
+
+
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_every_verb_reads_numbered_labels_alike(make_frame, kind):
+    """A pandas column that once held a NaN has labels 1.0, 2.0, 3.0 beside columns p_1, p_2, p_3."""
+    p, y = simulated(300)
+    columns = {f"p_{k + 1}": p[:, k] for k in range(3)} | {"label": [kind(code + 1) for code in y]}
+    frame = make_frame(columns)
+    assert summarize(frame).whole.n == 300
+    sample = draw(frame)
+    assert sample.n == 300
+    np.testing.assert_array_equal(sample.predictions.truth.astype(int) - 1, y)
+    scaled = fit_frame(cal.TemperatureScaling(), frame)
+    assert scaled.temperature_ == pytest.approx(cal.TemperatureScaling().fit(p, y).temperature_, rel=1e-6)
+    done, _ = compare_frames(frame, calibrator=scaled, metrics=["brier"])
+    assert done.n == 300
 
 
 @needs("duckdb")
