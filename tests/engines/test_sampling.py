@@ -128,7 +128,7 @@ def _rows_of(p, chosen):
 @pytest.mark.parametrize("method", ["temperature", "vector"])
 def test_methods_by_passes_use_all_rows(logs, monkeypatch, engine, method):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
-    repair = fit(logs, method=method, engine=engine)
+    repair = fit(logs, method=method, engine=engine, max_rejected="1%")
     p, y = simulated()
     rows = np.setdiff1d(np.arange(3000), [17, 18, 1900, 2999])
     expected = cal.get_calibrator(method)().fit(p[rows], y[rows])
@@ -153,13 +153,13 @@ def test_methods_from_cells_use_all_rows(tmp_path, monkeypatch, method):
 @needs("duckdb")
 def test_other_methods_and_auto_use_the_sample(logs, monkeypatch):
     monkeypatch.setattr(sampling, "MOST_ROWS", 400)
-    first = fit(logs, fast=True, rng=1)
-    again = fit(logs, fast=True, rng=1, engine="duckdb")
+    first = fit(logs, fast=True, rng=1, max_rejected="1%")
+    again = fit(logs, fast=True, rng=1, engine="duckdb", max_rejected="1%")
     p, _ = simulated()
     np.testing.assert_array_equal(first.calibrator.predict_proba(p), again.calibrator.predict_proba(p))
     assert (first.n, first.n_fitted, first.n_compared) == (2996, 400, 400)
     assert "compared on a random sample of 400, fitted on it" in str(first)
-    dirichlet = fit(logs, method="dirichlet")
+    dirichlet = fit(logs, method="dirichlet", max_rejected="1%")
     assert dirichlet.n_fitted == 400
     assert dirichlet.to_dict()["rejected"]["missing"] == 2
 
@@ -220,7 +220,7 @@ def _without_label(folder):
 def test_command_line_fits_a_pattern(logs, tmp_path, monkeypatch, engine):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
     out = tmp_path / "cal.json"
-    words = ["fit", str(logs), "--method", "temperature", "-o", str(out), *engine]
+    words = ["fit", str(logs), "--method", "temperature", "-o", str(out), "--max-rejected", "1%", *engine]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     assert "compared on a random sample of 300, fitted on all" in done.stdout
