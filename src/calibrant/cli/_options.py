@@ -74,7 +74,7 @@ engine_options = _several(
 rejection_options = _several(
     click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range (engines)."),
     click.option(
-        "--max-rejected", metavar="SHARE", help="Allow this share of unusable rows, say 1%, bad values too (engines)."
+        "--max-rejected", metavar="SHARE", help="Largest share of unusable rows, say 1%, that is no error (engines)."
     ),
     click.option("--skip-bad-files", is_flag=True, help="Count and leave out files that cannot be read (engines)."),
 )
