@@ -301,3 +301,13 @@ def test_nights_of_one_call_have_one_class_set(tmp_path):
     with pytest.raises(InputError, match="classes of the store"):  # a model that the store does not know
         family.add_models(tmp_path / "new", [(n, d, {("c",): p["a",]}) for n, d, p in nights], by=["model"])
     assert [model.by["model"] for model in family.add_models(tmp_path / "new", by=["model"]).models] == ["a", "b"]
+
+
+@pytest.mark.parametrize("by", [None, "model"])
+def test_files_left_out_are_said(tmp_path, by):
+    (tmp_path / "2026-11-01").mkdir()
+    night(1).write_parquet(tmp_path / "2026-11-01" / "a.parquet")
+    (tmp_path / "2026-11-01" / "b.parquet").write_bytes(b"PAR1 no more")
+    report = calibrant.monitor(tmp_path / "s", tmp_path / "2026-11-01", by=by, skip_bad_files=True)
+    assert "1 files could not be read and were left out." in str(report)
+    assert len(report.notes) == 1
