@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,23 @@ if TYPE_CHECKING:
     from calibrant.metrics.recipes import ScoreSums
     from calibrant.summary.sums import RowSums
 
-__all__ = ["CellEvidence"]
+__all__ = ["CellEvidence", "left_out_notes"]
+
+
+def left_out_notes(rejected: Mapping[str, int], skipped: Collection[str]) -> list[str]:
+    """Return what a reader is told of rows and files that could not be used.
+
+    Examples
+    --------
+    >>> left_out_notes({"missing": 3, "label": 0}, ["a.parquet"])
+    ['3 rows were left out (3 missing)', '1 files could not be read and were left out']
+    """
+    notes = []
+    if why := reasons(rejected):
+        notes.append(f"{count(sum(rejected.values()))} rows were left out ({why})")
+    if skipped:
+        notes.append(f"{len(skipped)} files could not be read and were left out")
+    return notes
 
 
 class CellEvidence:
@@ -85,11 +101,7 @@ class CellEvidence:
     @property
     def notes(self) -> tuple[str, ...]:
         """Rows that an engine left out, and sums that give values alone."""
-        notes = []
-        if why := reasons(self.rejected):
-            notes.append(f"{count(sum(self.rejected.values()))} rows were left out ({why})")
-        if self.skipped:
-            notes.append(f"{len(self.skipped)} files could not be read and were left out")
+        notes = left_out_notes(self.rejected, self.skipped)
         if any(math.isfinite(sums.wx) and math.isnan(sums.c3) for sums in self.sums.values()):
             notes.append(
                 "sums written by version 0.1: mean scores have no interval or p-value; summarize the rows again"

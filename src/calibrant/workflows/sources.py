@@ -32,7 +32,7 @@ from calibrant.io.scale import scaled
 from calibrant.io.suspicions import say_suspicions
 from calibrant.summary.files import load_summaries
 from calibrant.summary.slices import Slices
-from calibrant.workflows.rejection import check_rejected_share
+from calibrant.workflows.rejection import check_rejected
 
 __all__ = [
     "ENGINES", "LAYOUT", "SAME_COLUMNS", "Opened", "Reading", "array_rows", "left_out", "names_of", "need_bins",
@@ -323,7 +323,7 @@ def summarize_path(path: str | Path, *, layout: Layout | None = None, **options:
 
 
 def _checked(found: Slices, how: Reading) -> Any:
-    check_rejected_share(found.rejected, found.whole.n, how)
+    check_rejected(found.rejected, found.whole.n, how)
     if found.whole.pairs:
         how.refuse(("normalize",), "for top-label pairs")
     return found
