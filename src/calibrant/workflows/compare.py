@@ -22,7 +22,7 @@ from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.io.resolver import NO_MEANS
 from calibrant.summary.files import summary_files
 from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
-from calibrant.workflows.rejection import check_rejected_share
+from calibrant.workflows.rejection import check_rejected
 from calibrant.workflows.second import aligned, check_files, open_all_rows, recalibrated
 from calibrant.workflows.sources import (
     ENGINES,
@@ -289,7 +289,7 @@ def _compare_cells(
             raise left_out(asked, "compare", "for means and variances: cells know none", given) from None
         raise
     done = replace(done, skipped=tuple(skipped))
-    check_rejected_share(done.rejected, done.n, how)
+    check_rejected(done.rejected, done.n, how)
     seen = InSample(share, fitted.fitted_on_.get("gain")) if share else None
     return judged_in_sample(done, seen if calibrator is not None else find_mark(second) or find_mark(first))
 
