@@ -14,8 +14,8 @@ from calibrant.core.programs import Graph, Program
 from calibrant.errors import input_error
 
 __all__ = [
-    "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "is_regression",
-    "softmax_note"
+    "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "input_scores",
+    "is_regression", "softmax_note"
 ]  # fmt: skip
 
 
@@ -123,12 +123,16 @@ def softmax_note(calibrator: Any, space: str) -> str | None:
     return None
 
 
+def input_scores(scores: Array, space: str, input_space: str, *, normalize: bool = False) -> Array:
+    """Return scores in the space that a calibrator was fitted on: rescaled if asked, logits through softmax."""
+    if normalize and space == "proba" and scores.ndim == 2:
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True, dtype=np.float64))
+    if space == "logit" and input_space == "proba":
+        return softmax(scores if scores.ndim == 2 else np.stack([np.zeros_like(scores), scores], axis=1))
+    return scores
+
+
 def calibrate(calibrator: Any, scores: Array, space: str, *, normalize: bool = False) -> Floats:
     """Return the calibrated probabilities of rows, shape (n, K); one column of scores is class 1 of two."""
-    if normalize and space == "proba" and scores.ndim == 2:
-        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float64)
-    if space == "logit" and calibrator.input_space == "proba":
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        scores = softmax(scores)
+    scores = input_scores(scores, space, calibrator.input_space, normalize=normalize)
     return np.asarray(calibrator.predict_proba(scores)) if len(scores) else np.zeros((0, calibrator.n_classes_))
