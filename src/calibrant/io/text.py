@@ -10,7 +10,7 @@ import csv
 import io
 import re
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +20,11 @@ import numpy as np
 
 from calibrant._typing import Array
 from calibrant.core.pipes import read_bytes
+from calibrant.core.text import count
 from calibrant.errors import FileError
 from calibrant.io.bounds import too_large, unpacked_limit, zstd_size
 from calibrant.io.cells import number_like, tidy_cells
+from calibrant.io.layout import note
 
 __all__ = ["Dialect", "open_bytes", "read_plain", "read_text", "sniff"]
 
@@ -165,8 +167,8 @@ def _before_header(lines: list[str], at: int) -> bool:
         return False
     following = next((text for text in lines[at + 1 :] if text.strip()), "")
     for mark in DELIMITERS:
-        count = line.count(mark)
-        if count and count == following.count(mark) and not following.startswith(line[0]):
+        times = line.count(mark)
+        if times and times == following.count(mark) and not following.startswith(line[0]):
             cells = [cell.strip().strip('"') for cell in following.split(mark)]
             return not any(map(number_like, cells))  # numbers below: this line is their header
     return True
@@ -182,6 +184,31 @@ def _encoding(head: bytes) -> str:
             return "utf-8"
         return "cp1252"
     return "utf-8"
+
+
+def _first_letter_is_western(raw: bytes) -> bool:
+    """Whether the first letter beyond ASCII in a whole file is not UTF-8; one after others that are is damage."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return raw[: error.start].isascii()
+    return False
+
+
+def _uncommented(raw: bytes, how: Dialect, width: int) -> bytes:
+    """Return the text without comments below the header; a line with the cells of a row, numbers among them, is one."""
+    kept, rows, quoted = [], 0, False
+    for at, line in enumerate(raw.split(b"\n")):
+        if at > how.skipped and not quoted and line.startswith(b"#"):
+            cells = next(csv.reader([line.decode("utf-8", "replace").rstrip("\r")], delimiter=how.separator))
+            if len(cells) != width or not any(number_like(cell.strip()) for cell in cells[1:]):
+                continue
+            rows += 1
+        quoted ^= at > how.skipped and line.count(b'"') % 2 == 1
+        kept.append(line)
+    if rows:
+        note(f"{count(rows)} rows begin with # and have as many cells as the header: read as rows, not as comments")
+    return b"\n".join(kept)
 
 
 def _separator(body: list[str]) -> str | None:
@@ -218,18 +245,21 @@ def read_text(raw: bytes, source: str) -> Any:
     if not raw[:HEAD].strip() and not raw.strip():
         raise FileError(f"{source} is empty", hint="check how it was written")
     how = sniff(raw[:HEAD], source)
+    if how.encoding == "utf-8" and _first_letter_is_western(raw):
+        how = replace(how, encoding="cp1252")
     if how.encoding != "utf-8" or how.odd:
         raw = _rewritten(raw, how)
         how = Dialect("\t" if how.odd else how.separator, how.decimal_comma, False if how.odd else how.comments,
                       0 if how.odd else how.skipped)  # fmt: skip
     names = _header(raw, how, source)
+    if how.comments and len(names) > 1 and b"\n#" in raw:
+        raw = _uncommented(raw, how, len(names))
     read = partial(
         pl.read_csv,
         raw,
         separator=how.separator,
         has_header=False,
         skip_lines=how.skipped + 1,
-        comment_prefix="#" if how.comments else None,
         decimal_comma=how.decimal_comma,
     )
     try:
