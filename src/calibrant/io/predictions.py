@@ -204,6 +204,8 @@ def frame_predictions(
     def column(name: str) -> Array:
         if fields[name].kind == "list":
             return _stack_lists(table[name], source)
+        if type(schema[name]).__name__ in ("Int128", "UInt128"):  # NumPy has no such numbers
+            return np.array(table[name].to_list(), dtype=object)
         return np.asarray(table[name].to_numpy())
 
     nested = ("List", "Array", "Object", "Struct")
