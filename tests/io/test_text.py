@@ -64,3 +64,20 @@ def test_names_with_commas_win_over_several_names(tmp_path):
     for proba in ("P(a,b),b),P(a", ["P(a,b)", "b)", "P(a"], ["P(a,b) , b)", "P(a"]):
         three.write_csv(tmp_path / "b.csv")
         assert read_predictions(tmp_path / "b.csv", Layout(proba=proba)).source == ("P(a,b)", "b)", "P(a")
+
+
+def test_numbers_are_read_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.random(20_000), rng.random(2_000) * 10.0 ** -rng.integers(0, 300, 2_000)])
+    raw = ("score\n" + "\n".join(map(repr, values.tolist())) + "\n").encode()
+    assert (read_text(raw, "x")["score"].to_numpy() == values).all()
+
+
+def test_errors_count_lines_and_refuse_parts(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("score,label\n0.5,1\n1.25,0\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 3"):
+        calibrant.evaluate(file)
+    with pytest.raises(ValueError, match="left out for tables"):
+        calibrant.evaluate(file, part="test")
+    assert read_predictions(file).first_line == 2

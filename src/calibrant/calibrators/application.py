@@ -9,13 +9,13 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.core.frames import class_names, column_names
-from calibrant.core.links import softmax
+from calibrant.core.links import input_scores
 from calibrant.core.programs import Graph, Program
 from calibrant.errors import input_error
 
 __all__ = [
-    "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "input_scores",
-    "is_regression", "softmax_note"
+    "calibrate", "check_applicable", "class_order", "declares", "frame_order", "input_program", "is_regression",
+    "softmax_note"
 ]  # fmt: skip
 
 
@@ -121,15 +121,6 @@ def softmax_note(calibrator: Any, space: str) -> str | None:
     if space == "logit" and calibrator.input_space == "proba":
         return "the calibrator was fitted on probabilities; the file's logits went through softmax first"
     return None
-
-
-def input_scores(scores: Array, space: str, input_space: str, *, normalize: bool = False) -> Array:
-    """Return scores in the space that a calibrator was fitted on: rescaled if asked, logits through softmax."""
-    if normalize and space == "proba" and scores.ndim == 2:
-        return np.asarray(scores / scores.sum(axis=1, keepdims=True, dtype=np.float64))
-    if space == "logit" and input_space == "proba":
-        return softmax(scores if scores.ndim == 2 else np.stack([np.zeros_like(scores), scores], axis=1))
-    return scores
 
 
 def calibrate(calibrator: Any, scores: Array, space: str, *, normalize: bool = False) -> Floats:

@@ -13,9 +13,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Array, Floats
-from calibrant.calibrators.application import calibrate, check_applicable, class_order, input_scores, is_regression
+from calibrant.calibrators.application import calibrate, check_applicable, class_order, is_regression
 from calibrant.core.fingerprint import row_hashes, seen_counts, share_of_counts
 from calibrant.core.inputs import Forecast, check_forecast
+from calibrant.core.links import input_scores
 from calibrant.core.tables import Pairs, cell_key
 from calibrant.core.text import count
 from calibrant.engines.batches import _codes, _off_simplex, clean, first_length, raw_scores, reduce_raw, score_reasons

@@ -13,9 +13,10 @@ import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._common import BaseCalibrator
-from calibrant.calibrators.application import check_applicable, class_order, input_scores, is_regression
+from calibrant.calibrators.application import check_applicable, class_order, is_regression
 from calibrant.core.fingerprint import moment_rows, row_hashes, seen_counts, share_of_counts
 from calibrant.core.inputs import TOLERANCE
+from calibrant.core.links import input_scores
 from calibrant.core.options import check_type
 from calibrant.engines.batches import _floats, first_length, raw_scores, reduce_raw, score_reasons
 from calibrant.engines.expressions import is_nan, outside_of

@@ -20,9 +20,9 @@ from calibrant.io.json_files import frame_of, read_json, read_lines, unnested
 from calibrant.io.layout import Columns, Layout, array_fields, choose_part
 from calibrant.io.logs import find_log, read_inspect_archive
 from calibrant.io.paths import file_format, in_utf8, plain_errors
-from calibrant.io.predictions import Look, Predictions, assemble, column_predictions, frame_predictions
+from calibrant.io.predictions import Look, Predictions, assemble, frame_predictions
 from calibrant.io.resolver import resolve
-from calibrant.io.text import open_bytes, read_plain, read_text, sniff
+from calibrant.io.text import open_bytes, read_text, sniff
 
 __all__ = ["read_predictions", "read_table"]
 
@@ -46,14 +46,10 @@ def read_predictions(path: str | Path, layout: Layout | None = None, *, input_fo
     if kind in ("csv", "tsv"):
         with plain_errors(path):
             raw = _raw(path)
-            columns = read_plain(raw, str(path))
-            if columns is None:
-                frame = read_text(raw, str(path))
-                skipped = sniff(raw[:4096], str(path)).skipped
-                lines = raw.rstrip(b"\r\n\0;,|\t ").count(b"\n") - skipped  # others than rows: lines cannot be counted
-                first_line = skipped + 2 if lines == frame.height else None
-        if columns is not None:
-            return column_predictions(array_fields(columns), columns.__getitem__, columns, layout, str(path), 2)
+            frame = read_text(raw, str(path))
+            skipped = sniff(raw[:4096], str(path)).skipped
+            lines = raw.rstrip(b"\r\n\0;,|\t ").count(b"\n") - skipped  # others than rows: lines cannot be counted
+            first_line = skipped + 2 if lines == frame.height else None
         return frame_predictions(_with_rows(frame, path), layout, str(path), first_line=first_line)
     return frame_predictions(unnested(read_table(path, input_format=input_format)), layout, str(path))
 

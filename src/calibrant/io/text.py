@@ -16,9 +16,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from calibrant._typing import Array
 from calibrant.core.pipes import read_bytes
 from calibrant.core.text import count
 from calibrant.errors import FileError
@@ -26,7 +23,7 @@ from calibrant.io.bounds import too_large, unpacked_limit, zstd_size
 from calibrant.io.cells import number_like, tidy_cells
 from calibrant.io.layout import note
 
-__all__ = ["Dialect", "open_bytes", "read_plain", "read_text", "sniff"]
+__all__ = ["Dialect", "open_bytes", "read_text", "sniff"]
 
 #: How much of a file is looked at.
 HEAD = 1 << 18
@@ -36,9 +33,6 @@ DELIMITERS = (",", ";", "\t", "|")
 _RULE = re.compile(r"[-+|=\s]*[-=]{2,}[-+|=\s]*")
 _FOOTER = re.compile(r"\(?\d+ rows?( in set.*| affected.*)?\)?")
 _DECIMAL = re.compile(r'"?[-+]?\d*,\d+([eE][-+]?\d+)?\s?%?"?')
-#: Bytes up to which a plain table is read here: below, the import of Polars would take longer than the reading.
-SMALL = 1 << 20
-_WORD = re.compile(r"(?!(?:true|false|inf|infinity|nan|na|null|none)$)[a-z](?:[\w .-]*\w)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,11 +47,6 @@ class Dialect:
     encoding: str = "utf-8"
     #: Why the text has to be written anew before a plain reader takes it: spaces, a grid, row names.
     odd: str | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether an engine reads it with a delimiter alone."""
-        return self == Dialect(self.separator) and self.separator in (",", "\t")
 
 
 #: Bytes that are decompressed at a time.
@@ -276,47 +265,6 @@ def read_text(raw: bytes, source: str) -> Any:
         )
     frame.columns = names
     return tidy_cells(_without_blanks(frame))
-
-
-def read_plain(raw: bytes, source: str) -> dict[str, Array] | None:
-    r"""Return the columns of a small table of numbers and words as `read_text` would; None where it has to decide.
-
-    Examples
-    --------
-    >>> read_plain(b"score,label\n0.9,cat\n0.2,dog\n", "the file")
-    {'score': array([0.9, 0.2]), 'label': array(['cat', 'dog'], dtype=object)}
-    >>> read_plain(b"score,label\n90%,cat\n", "the file") is None
-    True
-    """
-    if len(raw) > SMALL or not raw.isascii() or b'"' in raw or not raw.strip():
-        return None
-    how = sniff(raw[:HEAD], source)
-    lines = raw.decode("ascii").removesuffix("\n").removesuffix("\r").replace("\r\n", "\n").split("\n")
-    names = _header(raw, how, source) if how.plain else []
-    rows = [line.split(how.separator) for line in lines[1:]]
-    if not rows or any(len(row) != len(names) for row in rows):
-        return None
-    columns: dict[str, Array] = {}
-    for name, cells in zip(names, zip(*rows, strict=True), strict=True):
-        column = _plain_column(cells)
-        if column is None:
-            return None
-        columns[name] = column
-    return columns
-
-
-def _plain_column(cells: tuple[str, ...]) -> Array | None:
-    """Return whole numbers, numbers or words; None where some cell is none of them or not like the others."""
-    signs = set("".join(cells))
-    if signs <= set("0123456789-.eE"):
-        try:
-            if signs <= set("0123456789-"):
-                return np.array([int(cell) for cell in cells], dtype=np.int64) if max(map(len, cells)) <= 18 else None
-            numbers = np.array([float(cell) for cell in cells])
-        except ValueError:
-            return None
-        return numbers if np.isfinite(numbers).all() else None
-    return np.array(cells, dtype=object) if all(map(_WORD.fullmatch, cells)) else None
 
 
 def _header(raw: bytes, how: Dialect, source: str) -> list[str]:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators.application import input_scores
 from calibrant.core.atomic import write_text
 from calibrant.core.fingerprint import moment_rows, share_seen
+from calibrant.core.links import input_scores
 from calibrant.core.text import percent
 from calibrant.inference.verdict import Verdict
 from calibrant.io.predictions import Predictions
