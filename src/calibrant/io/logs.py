@@ -363,7 +363,8 @@ def _answers(held: list[Any]) -> list[tuple[int, Stated | None]]:
         return list(zip(rows, stated, strict=True))
     if len(rows) == 1:
         return [(rows[0], next((one for one in reversed(stated) if one is not None), None))]
-    found, last = [], None
+    found: list[tuple[int, Stated | None]] = []
+    last: Stated | None = None
     for one in held:
         if isinstance(one, int):
             found.append((one, last))
