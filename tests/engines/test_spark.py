@@ -282,7 +282,9 @@ def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):
     own = spark.read.parquet(lake)
     repair = fit(own, method="temperature").calibrator
     assert apply(repair, own).count() == 1200
-    apply(repair, lake, tmp_path / "out", engine="spark", partition_by=["part"])
+    written = apply(repair, lake, tmp_path / "out", engine="spark", partition_by=["part"])
+    assert written.in_sample.share == 1
+    assert "In-sample" in calibrant.evaluate(tmp_path / "out", n_resamples=20).verdict
     for _ in range(2):
         assert calibrant.monitor(tmp_path / "store", own, name="2026-11-01").n == 1200
     assert settings() == before
