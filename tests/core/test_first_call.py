@@ -59,7 +59,7 @@ INFERENCE = {
 #: Packages whose names are all asked for; those of torch and plots need libraries that are not installed everywhere.
 _PACKAGES = (
     "calibrators", "datasets", "engines", "errors", "estimators", "inference", "io", "metrics", "monitoring",
-    "regression", "reporting", "scores", "selective", "studies", "summary", "testing", "views"
+    "regression", "reporting", "scores", "selective", "summary", "testing", "views"
 )  # fmt: skip
 
 #: Runs each line of its standard input in a child of a process that has imported nothing of calibrant but its top.

@@ -14,7 +14,7 @@ from helpers import ROOT
 
 COMMANDS = cli.own
 #: Commands of the packages in papers/ and benchmarks/.
-PLUGINS = ("bench", "reproduce", "train")
+PLUGINS = ("bench", "reproduce", "study", "train")
 #: Subpackages a bare development environment can import; torch comes with `make test`.
 SUBPACKAGES = (
     "calibrators", "datasets", "engines", "errors", "estimators", "evidence", "inference", "io", "metrics", "monitoring",

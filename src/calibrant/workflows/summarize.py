@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import ArrayLike, Space
+from calibrant.core.options import check_type
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import InputError, input_error
@@ -176,7 +177,7 @@ def merge(files: Sequence[str | Path], output: str | Path | None = None) -> Summ
     """
     _check_output(output, "merge")
     named: list[str] = []
-    for name in files:
+    for name in [files] if is_path(files) else check_type(files, Iterable, "files", "merge", "be paths", "name some"):
         these = summary_files(name)
         if these is None:
             raise input_error(
