@@ -26,7 +26,6 @@ FITTED: dict[str, tuple[Any, ...]] = {
     "epsilon": (1e-9, 0.01),
     "fast": (True,),
     "floor": ("fit", 0.01, None),
-    "interpolation": ("linear", "cubic"),
     "joint": (False, True),
     "keep_argmax": (False, True),
     "loss": ("nll", "brier"),

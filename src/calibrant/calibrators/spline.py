@@ -9,7 +9,7 @@ import numpy as np
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._common import fact
-from calibrant.calibrators._natural_spline import fit_curve, fit_published
+from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.application import frame_order
 from calibrant.core.inputs import to_array
@@ -48,9 +48,6 @@ class SplineCalibration(Calibrator):
         Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
     keep_argmax : bool, default True
         Hold the classes outside the repaired ranks below those inside, so that the predicted class stays.
-    interpolation : {"linear", "official"}, default "linear"
-        "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
-        to reproduce their tables; it takes no weights and depends on the order of tied rows.
 
     Attributes
     ----------
@@ -98,7 +95,6 @@ class SplineCalibration(Calibrator):
     view: ClassVar[View] = "rank"
     free_parameters: ClassVar[float] = 6  # the knots of the one curve of the default target
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "coefficients_")
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"interpolation": ("linear", "official")}
 
     thresholds_: list[Floats]
     values_: list[Floats]
@@ -111,7 +107,6 @@ class SplineCalibration(Calibrator):
         target: str = "top-1",
         monotone: bool = False,
         keep_argmax: bool = True,
-        interpolation: str = "linear",
         space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
@@ -119,7 +114,6 @@ class SplineCalibration(Calibrator):
         self.target = target
         self.monotone = monotone
         self.keep_argmax = keep_argmax
-        self.interpolation = interpolation
         self.space = space
         self.classes = classes
 
@@ -133,17 +127,10 @@ class SplineCalibration(Calibrator):
         if r >= scores.n_classes + (kind == "top"):
             rule = f"name a rank that {scores.n_classes} classes have"
             raise input_error("target", "SplineCalibration.fit", rule, repr(self.target), "lower the number")
-        official = self.interpolation == "official"
-        if official and not (weights == 1).all():
-            rule, hint = "be left out with interpolation='official'", "use interpolation='linear'"
-            raise input_error("sample_weight", "SplineCalibration.fit", rule, "weights", hint)
-
         if not self._by_odds:
             scores = scores.as_view("proba")
 
         def one(pair: tuple[Floats, Bools]) -> tuple[Floats, Floats, Floats]:
-            if official:
-                return fit_published(*pair, self.n_knots)
             table = pool_ties(*pair, weights)
             return fit_curve(table, self.n_knots, self.monotone, sigmoid(table.first) if self._by_odds else None)
 
@@ -155,7 +142,7 @@ class SplineCalibration(Calibrator):
     @property
     def _by_odds(self) -> bool:
         """Whether curves run over log-odds: logits, and a score that is the probability of one class."""
-        return self.space == "logit" and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
+        return self.space == "logit" and parse_target(self.target, "")[0] != "within"
 
     def recalibrate(self, scores: ArrayLike) -> Floats:
         """Map the repaired score alone, as the paper evaluates it.

@@ -133,8 +133,8 @@ def _pieces(table: Table) -> Pieces:
 
 
 def _fit_spline(calibrator: SplineCalibration, summary: Summary) -> None:
-    if calibrator.interpolation != "linear" or calibrator.target not in ("top-1", "classwise"):
-        rule = "be top-1 or classwise with linear interpolation"
+    if calibrator.target not in ("top-1", "classwise"):
+        rule = "be 'top-1' or 'classwise'"
         raise input_error("target", "fit_summary", rule, repr(calibrator.target), "fit other ranks on a sample of rows")
     view = TopLabel() if calibrator.target == "top-1" else Classwise()
     curves = [fit_curve(_pieces(table), calibrator.n_knots, calibrator.monotone) for table in summary.tables(view)]
