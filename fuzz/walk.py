@@ -25,7 +25,6 @@ EXCLUDED = {
     "inference.null_distribution": "takes recipes, which `evaluate` makes",
     "inference.evaluate_slices": "takes parts that `evaluate` makes",
     "datasets.draw_labels": "takes a generator and checked rows",
-    "datasets.hundred_classes": "reads files that are not everywhere",
     "estimators.root": "takes checked numbers",
     "scores.paired_difference": "takes checked columns",
     "views.needs_rows": "makes an error",

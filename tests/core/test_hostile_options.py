@@ -88,7 +88,6 @@ CALLS = [
     (selective.uncertainty, (P,), ("by",)),
     (selective.coverage_at_risk, (Y, P), ("risk",)),
     (selective.ood_detection, (P, Q), ("by", "n_resamples", "level")),
-    (selective.swap_in, (P, Q), ("by", "batch_size", "repeats")),
     (datasets.accuracy_replaced, (), ("n_classes", "accuracy", "spread")),
     (datasets.collapsed, (), ("confident", "hesitant", "share")),
     (datasets.hidden_miscalibration, (), ("n_classes", "alpha")),
