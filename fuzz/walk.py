@@ -36,7 +36,6 @@ EXCLUDED = {
     "errors.require": "imports a package",
     "errors.spell": "words of an error",
     "testing.check_calibrator": "a suite of tests that takes seconds",
-    "testing.check_engine": "a suite of tests that takes a function of the caller",
     "testing.check_loss": "a suite of tests that takes a function of the caller",
     "testing.check_metric": "a suite of tests that takes seconds",
 }

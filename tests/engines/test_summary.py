@@ -19,8 +19,8 @@ from calibrant.errors import FileError, InputError
 from calibrant.estimators import CalibrationError, Isotonic
 from calibrant.summary.codec import _HEAD
 from calibrant.summary.summary import Summary
-from calibrant.testing.engines import assert_same, hostile_predictions
 from calibrant.views import Entropy, TopLabel
+from engines.agreement import assert_same, hostile_predictions
 from helpers import load_data
 
 EXACT = (
