@@ -154,7 +154,7 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-_HEAVY = "polars narwhals pyarrow pandas duckdb sklearn torch matplotlib rich onnx"
+_HEAVY = "narwhals pyarrow pandas duckdb sklearn torch matplotlib rich onnx"
 _SCIPY = "stats optimize linalg sparse spatial interpolate signal"
 _OWN = "engines.frames engines.batches calibrators._base calibrators.auto plots monitoring testing torch"
 

@@ -288,3 +288,59 @@ def test_options_that_the_sweep_passed():
         for words, call in calls.items():
             with pytest.raises(InputError, match=f"^{words} of "):
                 call()
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-300, 1e-200])
+def test_probabilities_of_any_size(tiny):
+    """Powers of their variances are 0 in floating point; skewness, p-values and fits are not."""
+    y = RNG.integers(0, 2, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = calibrant.evaluate(y, np.full(60, tiny), n_resamples=20, metrics=["brier", "ece"])
+        assert found["brier"].pvalue == pytest.approx(1e-6)
+        assert calibrant.evaluate(0 * y, np.full(60, tiny), n_resamples=20, metrics=["brier"])["brier"].pvalue == 1
+        three = np.stack([np.full(60, tiny), np.full(60, tiny), np.ones(60)], axis=1)
+        calibrant.evaluate(RNG.integers(0, 3, 60), three, n_resamples=20, groups=np.arange(60) // 2)
+        halves = np.where(np.arange(60) < 30, tiny, 0.7)
+        for scores in (np.full(60, tiny), halves):
+            for method in ("platt", "beta"):
+                assert np.isfinite(calibrant.fit(y, scores, method=method).calibrator.predict_proba(scores)).all()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["cal.json"]])
+def test_load_takes_a_path(wrong):
+    with pytest.raises(InputError, match=r"path of load must be a path; got .*Hint") as caught:
+        calibrant.load(wrong)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
+def test_a_missing_cluster_is_refused_with_its_row(missing):
+    groups = np.repeat(np.arange(20), 2).astype(object)
+    groups[[7, 9]] = missing
+    typed = np.array(groups.tolist(), dtype=float) if isinstance(missing, float) else groups
+    for given in (groups, groups.tolist(), typed):
+        with pytest.raises(
+            InputError, match=r"groups of evaluate must name the cluster of every row; got none at row 7"
+        ):
+            calibrant.evaluate(Y, P, groups=given, n_resamples=20)
+        with pytest.raises(InputError, match=r"groups of compare must name the cluster"):
+            calibrant.compare(Y, P, P[:, [1, 0, 2]], groups=given)
+
+
+def test_labels_beyond_64_bits(tmp_path):
+    """Whole numbers of 26 digits are two labels like others, and no class indices."""
+    import polars as pl
+
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.csv"
+    path.write_text("score,label\n" + "\n".join(f"{x:.3f},{10**25 + i % 2}" for i, x in enumerate(rng.random(40))))
+    found = calibrant.evaluate(path, n_resamples=0, positive=str(10**25 + 1), metrics=["brier"])
+    frame = pl.read_csv(path)
+    assert frame["label"].dtype == pl.Int128
+    again = calibrant.evaluate(frame, n_resamples=0, positive=str(10**25 + 1), metrics=["brier"])
+    assert again["brier"].value == found["brier"].value
+    frame = frame.with_columns(p_0=1 - pl.col("score"), p_1="score", p_2=pl.lit(0.0)).drop("score")
+    frame.write_csv(path)
+    with pytest.raises(InputError, match=r"must hold class indices 0 … 2; got 1e\+25 at line 2"):
+        calibrant.evaluate(path, n_resamples=0)

@@ -172,3 +172,18 @@ def test_long_columns_are_checked_to_their_end(place):
         labels[place] = bad
         with pytest.raises(InputError, match="y_true"):
             check(labels, p)
+
+
+def test_checksum_knows_weights_and_every_probability():
+    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+    same = check([0, 2], p).checksum()
+    assert check([0, 2], np.asfortranarray(p)).checksum() == same
+    others = [
+        check([0, 2], p[:, [0, 2, 1]] @ np.eye(3)),
+        check([0, 2], p, sample_weight=[1, 2]),
+        check([0, 2], p, sample_weight=[2, 1]),
+        check([0, 1], p),
+        check_pairs([1, 0], [0.5, 0.7], caller="test"),
+        check_pairs([1, 0], [0.5, 0.7], caller="test", sample_weight=[1, 2]),
+    ]
+    assert len({same, *(one.checksum() for one in others)}) == 7

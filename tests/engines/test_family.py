@@ -125,6 +125,19 @@ def test_a_model_without_a_usable_row_raises_an_alarm(tmp_path):
     ]
 
 
+def test_rows_left_out_of_many_models_are_said(tmp_path):
+    """Of all days of a backfill, in text and JSON."""
+    every = pl.concat([night(i).with_columns(day=pl.lit(f"2026-11-0{i}")) for i in (1, 2)])
+    holed = every.with_columns(pl.when(pl.int_range(pl.len()) % 400 == 0).then(None).otherwise("p_0").alias("p_0"))
+    bad = holed["p_0"].null_count()
+    assert bad > 1
+    report = calibrant.monitor(tmp_path / "s", holed, by="model", days="day")
+    assert f"Note: {bad} rows were left out ({bad} missing)." in str(report)
+    assert report.to_dict()["rejected"]["missing"] == bad
+    again = calibrant.monitor(tmp_path / "s", by="model")
+    assert again.rejected["missing"] == sum(model.rejected["missing"] for model in again.models)
+
+
 SAMPLE = re.compile(r'^[a-z_]+(\{([a-z_]+="(\\.|[^"\\\n])*",?)+\})? -?[0-9.e+-]+$')
 
 
@@ -134,7 +147,7 @@ def test_the_command_line_gives_numbers_for_alerts(tmp_path):
     done = CliRunner().invoke(cli, [*line, "--openmetrics", str(tmp_path / "state.prom")])
     assert done.exit_code == 3, done.output
     document = json.loads(done.stdout)
-    keys = {"schema", "name", "n", "by", "alarm", "false_alarm_rate", "models", "alarms", "absent", "notes"}
+    keys = {"schema", "name", "n", "by", "alarm", "false_alarm_rate", "models", "alarms", "absent", "notes", "rejected"}
     assert set(document) == keys
     assert set(document["alarms"][0]) == {"kind", "since", "value", "limit", "text", "by"}
     assert document["models"][0]["by"] == {"model": "a"}
@@ -291,3 +304,13 @@ def test_nights_of_one_call_have_one_class_set(tmp_path):
     with pytest.raises(InputError, match="classes of the store"):  # a model that the store does not know
         family.add_models(tmp_path / "new", [(n, d, {("c",): p["a",]}) for n, d, p in nights], by=["model"])
     assert [model.by["model"] for model in family.add_models(tmp_path / "new", by=["model"]).models] == ["a", "b"]
+
+
+@pytest.mark.parametrize("by", [None, "model"])
+def test_files_left_out_are_said(tmp_path, by):
+    (tmp_path / "2026-11-01").mkdir()
+    night(1).write_parquet(tmp_path / "2026-11-01" / "a.parquet")
+    (tmp_path / "2026-11-01" / "b.parquet").write_bytes(b"PAR1 no more")
+    report = calibrant.monitor(tmp_path / "s", tmp_path / "2026-11-01", by=by, skip_bad_files=True)
+    assert "1 files could not be read and were left out." in str(report)
+    assert len(report.notes) == 1

@@ -103,6 +103,28 @@ def test_bad_rows_are_counted_and_by_option_fatal(make_frame):
         summarize(frame, strict=True)
 
 
+def spellings(values):
+    """Rows whose slices an engine may tell apart though they are one: NULL and NaN, 0 and −0."""
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(3), 200)
+    y = [*rng.integers(0, 3, 198).tolist(), None, 7]
+    return p, y, {**{f"p_{k}": p[:, k] for k in range(3)}, "label": y, "site": values * 50}
+
+
+@pytest.mark.parametrize("values", [[None, float("nan"), 1.0, 2.0], [0.0, -0.0, 1.0, 2.0]], ids=["missing", "zero"])
+@pytest.mark.parametrize("views", [None, ["top-1", "entropy"]], ids=["all", "entropy"])
+def test_one_slice_in_two_spellings_loses_no_row(make_frame, values, views):
+    p, y, columns = spellings(values)
+    found = summarize(make_frame(columns), by=["site"], views=views, n_bins=[7])
+    expected = Summary(3, views=views, n_bins=[7]).update(y[:198], p[:198])
+    assert_same(expected, found.whole)
+    assert found.whole.metric("ece", n_bins=7) == pytest.approx(expected.metric("ece", n_bins=7), abs=1e-12)
+    first = None if values[0] is None else 0.0
+    assert {key: (part.n, sum(part.rejected.values())) for key, part in found.parts.items()} == {
+        (first,): (100, 0), (1.0,): (49, 1), (2.0,): (49, 1)
+    }  # fmt: skip
+
+
 def test_infinite_log_score_and_rank_scores(make_frame):
     columns = {"p_0": [1.0, 0.2, 0.0], "p_1": [0.0, 0.3, 0.0], "p_2": [0.0, 0.5, 1.0], "label": [1, 2, 2]}
     p = np.stack([columns[f"p_{k}"] for k in range(3)], axis=1)

@@ -19,6 +19,7 @@ from calibrant.errors import FileError, InputError
 from calibrant.summary.slices import Slices
 from calibrant.workflows.apply import apply
 from calibrant.workflows.sources import Reading, summarize_data
+from calibrant.workflows.summarize import summarize as summarize_verb
 
 SPARK = [
     pytest.mark.spark,
@@ -290,7 +291,8 @@ def test_rejected_rows_are_counted_by_slice_and_limited(tmp_path, engine):
     holed = frame.with_columns(pl.when(pl.int_range(200) % 10 == 0).then(None).otherwise(pl.col("p_0")).alias("p_0"))
     holed = holed.with_columns(pl.when(pl.int_range(200) == 151).then(7).otherwise(pl.col("label")).alias("label"))
     holed.write_parquet(tmp_path / "a.parquet")
-    done = calibrant.evaluate(str(tmp_path / "a.parquet"), engine=engine, by="site", n_resamples=0).to_dict()
+    options = {"engine": engine, "by": "site", "n_resamples": 0, "max_rejected": "20%"}
+    done = calibrant.evaluate(str(tmp_path / "a.parquet"), **options).to_dict()
     assert done["rejected"] == {"missing": 20, "label": 1, "outside": 0, "weight": 0}
     assert [part["rejected"]["missing"] for part in done["slices"]] == [10, 10]
     assert [part["rejected"]["label"] for part in done["slices"]] == [0, 1]
@@ -322,6 +324,38 @@ def test_rejected_rows_of_lists_are_counted_by_slice(tmp_path, engine):
     table.write_parquet(tmp_path / "a.parquet")
     found = summarize(tmp_path / "a.parquet", engine, by=["site"])
     assert {key: part.rejected["missing"] for key, part in found.parts.items()} == {("a",): 1, ("b",): 1}
+
+
+@on_engines("verb", ["evaluate", "summarize", "monitor", "fit", "compare"], spark=["evaluate"])
+def test_scores_out_of_range_are_an_error_unless_allowed(tmp_path, engine, verb):
+    """Of percentages of a rare event few exceed 1: without them the rest would be judged as if they were fractions."""
+    rng = np.random.default_rng(0)
+    score = 100 * rng.beta(0.5, 200, 3000)
+    score = np.where(np.arange(3000) % 300 == 7, 1.5 + score, score.clip(0, 1))
+    (tmp_path / "logs").mkdir()
+    label = rng.integers(0, 2, 3000)
+    pl.DataFrame({"score": score, "label": label}).write_parquet(tmp_path / "logs" / "a.parquet")
+    calls = {
+        "evaluate": lambda **more: calibrant.evaluate(tmp_path / "logs", engine=engine, n_resamples=0, **more),
+        "summarize": lambda **more: summarize_verb(tmp_path / "logs", engine=engine, **more),
+        "monitor": lambda **more: calibrant.monitor(tmp_path / "store", tmp_path / "logs", engine=engine, **more),
+        "fit": lambda **more: calibrant.fit(tmp_path / "logs", engine=engine, method="temperature", **more),
+        "compare": lambda **more: calibrant.compare(
+            tmp_path / "logs", calibrator=TemperatureScaling().fit(score.clip(0, 1), label), engine=engine, **more
+        ),
+    }
+    with pytest.raises(FileError, match=r"10 of 3,000 rows .* out of range.*or allow them with max_rejected='5%'"):
+        calls[verb]()
+    done = calls[verb](max_rejected="5%").to_dict()
+    assert done["rejected"]["outside"] == 10
+
+
+def test_unknown_labels_and_bad_weights_are_an_error_too():
+    frame = pl.LazyFrame({"score": [0.2, 0.9, 0.4, 0.5], "label": [0, 1, 7, 1], "weight": [1.0, 1.0, 1.0, -1.0]})
+    with pytest.raises(FileError, match=r"\(1 with an unknown label, 1 with a bad weight\)"):
+        calibrant.evaluate(frame, n_resamples=0)
+    holed = pl.LazyFrame({"score": [0.2, 0.9, None, 0.5], "label": [0, 1, 0, 1]})
+    assert calibrant.evaluate(holed, n_resamples=0).to_dict()["rejected"]["missing"] == 1
 
 
 def test_a_share_is_read_or_refused():

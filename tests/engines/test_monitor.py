@@ -400,3 +400,17 @@ def test_alarms_on_rows_that_cannot_be_used_and_on_their_number(tmp_path):
     assert [alarm["kind"] for alarm in report.alarms] == ["rejected", "volume"]
     assert not report.alarm
     assert report.rejected["missing"] == 30
+    assert "Note: 4: 30 rows were left out (30 missing)." in str(report)
+    assert report.to_dict()["notes"] == ["4: 30 rows were left out (30 missing)"]
+
+
+def test_a_few_rows_left_out_are_said_even_without_an_alarm(tmp_path):
+    """Also those of a day that comes late, and without new data those of the latest day."""
+    rng = np.random.default_rng(16)
+    for name, missing in (("2026-11-02", 3), ("2026-11-03", 1), ("2026-11-01", 2)):
+        summary = day(rng)
+        summary.add_rows(0, 0, {}, {"missing": missing})
+        report = monitor(tmp_path / "w", summary, name=name)
+        assert report.alarms == ()
+        assert f"Note: {name}: {missing} rows were left out ({missing} missing)." in str(report)
+    assert "Note: 2026-11-03: 1 rows were left out (1 missing)." in str(monitor(tmp_path / "w"))

@@ -15,6 +15,9 @@ from calibrant.cli import cli
 from calibrant.core.links import softmax
 from calibrant.engines import batches
 from calibrant.engines import sample as sampling
+from calibrant.engines.fit import fit_frame
+from calibrant.engines.frames import summarize
+from calibrant.engines.paired import compare_frames
 from calibrant.engines.registry import open_paths
 from calibrant.engines.sample import draw
 from calibrant.errors import FileError, InputError
@@ -50,6 +53,22 @@ def test_few_rows_are_all_taken_in_their_order(make_frame):
     assert sample.n == 200
     np.testing.assert_array_equal(sample.predictions.scores, p)
     np.testing.assert_array_equal(sample.predictions.truth, y)
+
+
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_every_verb_reads_numbered_labels_alike(make_frame, kind):
+    """A pandas column that once held a NaN has labels 1.0, 2.0, 3.0 beside columns p_1, p_2, p_3."""
+    p, y = simulated(300)
+    columns = {f"p_{k + 1}": p[:, k] for k in range(3)} | {"label": [kind(code + 1) for code in y]}
+    frame = make_frame(columns)
+    assert summarize(frame).whole.n == 300
+    sample = draw(frame)
+    assert sample.n == 300
+    np.testing.assert_array_equal(sample.predictions.truth.astype(int) - 1, y)
+    scaled = fit_frame(cal.TemperatureScaling(), frame)
+    assert scaled.temperature_ == pytest.approx(cal.TemperatureScaling().fit(p, y).temperature_, rel=1e-6)
+    done, _ = compare_frames(frame, calibrator=scaled, metrics=["brier"])
+    assert done.n == 300
 
 
 @needs("duckdb")
@@ -109,7 +128,7 @@ def _rows_of(p, chosen):
 @pytest.mark.parametrize("method", ["temperature", "vector"])
 def test_methods_by_passes_use_all_rows(logs, monkeypatch, engine, method):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
-    repair = fit(logs, method=method, engine=engine)
+    repair = fit(logs, method=method, engine=engine, max_rejected="1%")
     p, y = simulated()
     rows = np.setdiff1d(np.arange(3000), [17, 18, 1900, 2999])
     expected = cal.get_calibrator(method)().fit(p[rows], y[rows])
@@ -134,13 +153,13 @@ def test_methods_from_cells_use_all_rows(tmp_path, monkeypatch, method):
 @needs("duckdb")
 def test_other_methods_and_auto_use_the_sample(logs, monkeypatch):
     monkeypatch.setattr(sampling, "MOST_ROWS", 400)
-    first = fit(logs, fast=True, rng=1)
-    again = fit(logs, fast=True, rng=1, engine="duckdb")
+    first = fit(logs, fast=True, rng=1, max_rejected="1%")
+    again = fit(logs, fast=True, rng=1, engine="duckdb", max_rejected="1%")
     p, _ = simulated()
     np.testing.assert_array_equal(first.calibrator.predict_proba(p), again.calibrator.predict_proba(p))
     assert (first.n, first.n_fitted, first.n_compared) == (2996, 400, 400)
     assert "compared on a random sample of 400, fitted on it" in str(first)
-    dirichlet = fit(logs, method="dirichlet")
+    dirichlet = fit(logs, method="dirichlet", max_rejected="1%")
     assert dirichlet.n_fitted == 400
     assert dirichlet.to_dict()["rejected"]["missing"] == 2
 
@@ -201,7 +220,7 @@ def _without_label(folder):
 def test_command_line_fits_a_pattern(logs, tmp_path, monkeypatch, engine):
     monkeypatch.setattr(sampling, "MOST_ROWS", 300)
     out = tmp_path / "cal.json"
-    words = ["fit", str(logs), "--method", "temperature", "-o", str(out), *engine]
+    words = ["fit", str(logs), "--method", "temperature", "-o", str(out), "--max-rejected", "1%", *engine]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     assert "compared on a random sample of 300, fitted on all" in done.stdout

@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import pytest
+from tests.engines.test_frames import spellings
 
 from calibrant.engines import batches
 from calibrant.engines.frames import collect, summarize
@@ -66,6 +67,18 @@ def test_list_columns_and_slices_by_map_in_arrow(spark, tmp_path):
     assert_same(Summary(5).update(y, p), found.whole)
     assert found.rejected["missing"] == 2
     assert sorted(found.parts) == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("values", [[None, float("nan"), 1.0, 2.0], [0.0, -0.0, 1.0, 2.0]], ids=["missing", "zero"])
+def test_one_slice_in_two_spellings_loses_no_row(spark, tmp_path, values):
+    p, y, columns = spellings(values)
+    found = summarize(to_spark(spark, tmp_path / "keys", columns), by=["site"], views=["top-1"], n_bins=[7])
+    assert_same(Summary(3, views=["top-1"], n_bins=[7]).update(y[:198], p[:198]), found.whole)
+    assert sorted((part.n, sum(part.rejected.values())) for part in found.parts.values()) == [
+        (49, 1),
+        (49, 1),
+        (100, 0),
+    ]
 
 
 @pytest.mark.parametrize("partitions", [9, 20])
@@ -269,7 +282,9 @@ def test_a_session_of_ones_own_stays_as_it_is(spark, tmp_path):
     own = spark.read.parquet(lake)
     repair = fit(own, method="temperature").calibrator
     assert apply(repair, own).count() == 1200
-    apply(repair, lake, tmp_path / "out", engine="spark", partition_by=["part"])
+    written = apply(repair, lake, tmp_path / "out", engine="spark", partition_by=["part"])
+    assert written.in_sample.share == 1
+    assert "In-sample" in calibrant.evaluate(tmp_path / "out", n_resamples=20).verdict
     for _ in range(2):
         assert calibrant.monitor(tmp_path / "store", own, name="2026-11-01").n == 1200
     assert settings() == before

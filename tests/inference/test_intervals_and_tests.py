@@ -258,3 +258,28 @@ def test_no_percentile_for_canonical_methods():
     y, p = forecasts(100)
     with pytest.raises(InputError, match="method"):
         calibrant.interval("brier", y, p, method="magic")
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_kernel_test_and_metric_are_one_number_where_forecasts_tie(k):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1] * k, 30)[rng.integers(0, 30, 400)]
+    y = rng.integers(0, k, 400)
+    tested = calibrant.test_calibration(y, p, method="skce", n_resamples=9, rng=0)
+    assert tested.statistic == pytest.approx(calibrant.metric("skce", y, p), rel=1e-9)
+
+
+def test_class_errors_without_a_null_say_so(monkeypatch):
+    """With clusters and more than five million scores no class-wise error is drawn."""
+    for module in ("estimators.estimator", "inference.evaluation"):
+        monkeypatch.setattr(f"calibrant.{module}.KEPT_CELLS", 1000)
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 600)
+    y, groups = (p.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1), np.repeat(np.arange(60), 10)
+    many = calibrant.evaluate(y, p, groups=groups, n_resamples=20, rng=0)
+    assert many["cwce"].pvalue is None
+    told = "no p-value of cwce: rows come in clusters, and there are more than 1,000 scores"
+    assert many.notes == (told,)
+    few = calibrant.evaluate(y[:300], p[:300], groups=groups[:300], n_resamples=20, rng=0)
+    assert few["cwce"].pvalue is not None
+    assert few.notes == ()

@@ -102,3 +102,42 @@ def test_class_table(data):
 def test_a_curve_needs_one_group(data):
     with pytest.raises(InputError, match="class-0"):
         metrics.reliability_curve(*data, view="classwise")
+
+
+def test_entropy_is_smoothed_alike_on_both_sides_of_a_chunk():
+    """The one more row of 65,537 was smoothed around the accuracy that the entropy promises, not around the score."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.7] * 3, 65_537)
+    y = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1).clip(0, 2)
+    few, many = (calibrant.metric("smece", y[:n], p[:n], view="entropy") for n in (65_536, 65_537))
+    assert many == pytest.approx(few, abs=1e-4)
+    assert many == pytest.approx(
+        calibrant.evaluate(y, p, metrics=["smece@entropy"], n_resamples=0)["smece@entropy"].value, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("bins", ["width", "mass"])
+def test_equal_weights_of_any_size_leave_the_ends_of_reliability_alone(data, bins):
+    plain = metrics.reliability_curve(*data, bins=bins)
+    for weight in (0.013, 1000.5):
+        curve = metrics.reliability_curve(*data, bins=bins, sample_weight=np.full(800, weight))
+        for name in ("low", "high", "expected_low", "expected_high"):
+            np.testing.assert_allclose(getattr(curve, name), getattr(plain, name), rtol=1e-9, err_msg=name)
+        assert curve.notes == ("weights are importance weights: 800 rows are worth 800 equally weighted ones",)
+    assert plain.notes == ()
+
+
+def test_weights_that_differ_widen_the_ends_of_reliability_and_counts_narrow_them(data):
+    weight = np.random.default_rng(1).gamma(0.5, 1.0, 800)
+    curve = metrics.reliability_curve(*data, n_bins=5, sample_weight=weight)
+    confidence = data[1].max(axis=1)
+    inside = weight[(confidence > 0.8) & (confidence <= 1.0)]
+    from calibrant.core.moments import wilson
+
+    worth = inside.sum() ** 2 / (inside @ inside)
+    assert curve.count[-1] == pytest.approx(inside.sum())
+    np.testing.assert_allclose((curve.low[-1], curve.high[-1]), wilson(curve.frequency[-1], worth, 0.95))
+    double = metrics.reliability_curve(*data, n_bins=5, sample_weight=np.full(800, 2))
+    twice = metrics.reliability_curve(*(np.repeat(one, 2, axis=0) for one in data), n_bins=5)
+    np.testing.assert_allclose(double.low, twice.low)
+    np.testing.assert_allclose(double.expected_low, twice.expected_low)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from calibrant import regression as room
+from calibrant.core.rows import check_rows
 from calibrant.errors import InputError
-from calibrant.metrics.regression import kernel
+from calibrant.metrics.regression import _skce, kernel
 from calibrant.metrics.regression.kernel import Points, pair_terms
 
 
@@ -119,3 +120,56 @@ def test_refusals():
         room.skce(*data, estimator="block", block_size=1)
     with pytest.raises(InputError, match="did you mean 'biased'"):
         room.skce(*data, estimator="biassed")
+
+
+def test_evaluate_and_the_test_know_one_value_above_the_rows_of_all_pairs(monkeypatch):
+    """Above 5,000 rows blocks of 50 are compared, in the table of `evaluate`, by the metric and by the test."""
+    seen = []
+    monkeypatch.setattr(kernel, "pair_sum", lambda *_: seen.append("all pairs"))
+    data = calibrated(6000, 0, over=1.5)
+    found = room.evaluate(*data, metrics=["skce"], rng=0)["skce"]
+    tested = room.skce_test(*data, rng=0)
+    assert found.value == room.skce(*data) == tested.statistic
+    assert found.pvalue == tested.pvalue
+    assert tested.method == "skce-block"
+    assert not seen
+
+
+@pytest.mark.parametrize("n", [1500, 5500])
+def test_value_does_not_depend_on_the_order_of_rows(n):
+    data = calibrated(n, 0, over=1.5)
+    value = room.skce(*data)
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(n)
+        assert room.skce(*(column[order] for column in data)) == pytest.approx(value, rel=1e-9)
+
+
+def test_counts_are_copies_above_the_rows_of_all_pairs():
+    data = calibrated(3000, 0, over=1.5)
+    counts = np.random.default_rng(0).integers(0, 5, 3000)
+    copied = room.skce(*(np.repeat(column, counts) for column in data))
+    assert room.skce(*data, sample_weight=counts) == pytest.approx(copied, rel=1e-9)
+
+
+def test_blocks_agree_with_all_pairs():
+    data = calibrated(6000, 1, over=1.5)
+    points = kernel.row_points(check_rows(*data, caller="test"))
+    values = kernel.block_values(points, 50, kernel.median_lengths(points))
+    error = values.std() / np.sqrt(len(values))
+    assert abs(room.skce(*data) - room.skce(*data, estimator="unbiased")) < 3 * error
+
+
+@pytest.mark.parametrize("size", [2.5, "a", 1, None])
+def test_block_size_is_a_whole_number(size):
+    with pytest.raises(InputError, match="block_size of skce_normal must be a whole number of at least 2"):
+        room.skce(*calibrated(20, 0), estimator="block", block_size=size)
+
+
+def test_blocks_of_a_calibrated_model_are_zero_on_average(monkeypatch):
+    """One order of sorted rows for every sample would pair the same ranks of truths, and lean to one side for ever."""
+    monkeypatch.setattr(_skce, "ALL_PAIRS", 100)
+    pvalues = []
+    for seed in range(80):
+        y = np.random.default_rng(seed).normal(size=1000)
+        pvalues.append(room.skce_test(y, np.zeros(1000), np.ones(1000)).pvalue)
+    assert abs(np.mean(pvalues) - 0.5) < 4 * np.sqrt(1 / 12 / 80)

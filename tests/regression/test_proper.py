@@ -83,3 +83,15 @@ def test_upper_bound_exists_for_crps_only():
     assert room.upper_bound(y, mean, variance) >= room.calibration_error(
         np.tile(y, 20), np.tile(mean, 20), np.tile(variance, 20), score="crps", rng=0
     )
+
+
+def test_samples_and_quantiles_are_scored_as_they_are():
+    """Not as the normal distribution with their mean and variance: theirs are skewed."""
+    rng = np.random.default_rng(4)
+    y, samples = rng.gamma(1.0, 2.0, 400), room.Samples(rng.gamma(1.0, 2.0, (400, 30)))
+    table = room.Quantiles([0.1, 0.5, 0.9], samples.quantile([0.1, 0.5, 0.9]))
+    for forecast in (samples, table):
+        crps = room.crps(y, forecast)
+        assert room.upper_bound(y, forecast) == pytest.approx(crps)
+        assert room.decomposition(y, forecast, score="crps", rng=0).score == pytest.approx(crps)
+    assert room.decomposition(y, samples, rng=0).score == pytest.approx(room.dss(y, samples))

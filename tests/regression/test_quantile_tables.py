@@ -8,7 +8,10 @@ from click.testing import CliRunner
 from scipy.special import ndtri
 
 from calibrant.cli import cli
-from calibrant.regression import Quantiles, evaluate, pit_values
+from calibrant.core.rows import check_rows
+from calibrant.errors import InputError
+from calibrant.regression import Quantiles, evaluate, interval, interval_score, pinball, pit_values
+from calibrant.reporting import report_evidence
 
 
 def table(rng, n, levels, spread=1.0):
@@ -84,3 +87,42 @@ def test_fit_refuses_quantiles(tmp_path):
     path.write_text("y,q10,q90\n" + "0.1,-1,1\n" * 20)
     done = CliRunner().invoke(cli, ["fit", str(path), "-o", str(tmp_path / "cal.json")])
     assert "quantiles cannot be recalibrated" in str(done.exception)
+
+
+def test_levels_that_a_table_does_not_state_are_refused():
+    y, forecast = table(np.random.default_rng(0), 200, (0.25, 0.5, 0.75))
+    with pytest.raises(
+        InputError, match=r"^level of interval_score must be .*\(0\.5\); got 0\.9\. Hint: pass level=0\.5"
+    ):
+        interval_score(y, forecast)
+    with pytest.raises(InputError, match=r"^levels of pinball must be .*\(0\.25, 0\.5, 0\.75\); got 0\.01"):
+        pinball(y, forecast)
+    with pytest.raises(InputError, match=r"^levels of pinball"):
+        evaluate(y, forecast, metrics=["pinball"])
+    with pytest.raises(InputError, match=r"^levels of pinball"):
+        interval("pinball", y, forecast)
+    gap = y - forecast.values[:, 1]
+    assert pinball(y, forecast, levels=[0.5]) == pytest.approx(np.abs(gap).mean() / 2)
+    assert interval_score(y, forecast, level=0.5) > 0
+    with pytest.raises(InputError, match=r"they state no central interval; got 0\.9"):
+        interval_score(*table(np.random.default_rng(0), 200, (0.25, 0.5)))
+
+
+def test_sets_of_metrics_hold_what_the_table_states():
+    rng = np.random.default_rng(0)
+    names = [result.name for result in evaluate(*table(rng, 200, (0.25, 0.5, 0.75)), rng=0)]
+    assert names == ["crps", "pit-ks", "qce"]
+    every = {result.name for result in evaluate(*table(rng, 200, (0.25, 0.5, 0.75)), metrics="all", rng=0)}
+    assert not every & {"pinball", "interval-score", "dss"}
+    y, forecast = table(rng, 200, np.arange(1, 100) / 100)
+    assert {"pinball", "interval-score"} <= {result.name for result in evaluate(y, forecast, metrics="all", rng=0)}
+
+
+def test_report_judges_a_table_with_a_constant_row():
+    y, forecast = table(np.random.default_rng(0), 200, (0.1, 0.5, 0.9))
+    forecast.values[3] = 1.0
+    page = report_evidence(check_rows(y, forecast, caller="report"), rng=0, n_resamples=50)
+    changed = Quantiles(forecast.levels, forecast.values + np.array([0.0, 0.0, 1.0]))
+    checks = {check_rows(y, one, caller="report").checksum() for one in (forecast, changed)}
+    assert len(checks) == 2
+    assert page.summary["method"]["checksum"] in checks

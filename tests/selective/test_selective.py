@@ -267,3 +267,35 @@ def test_results_are_plain():
         assert isinstance(result.to_dict(), dict)
         assert str(result)
         json.dumps(result.to_dict(), default=lambda array: array.tolist())
+
+
+def test_rejection_takes_weights_that_are_no_counts_for_what_they_are_worth():
+    y, p = forecasts(2)
+    plain = rejection_curve(y, p)
+    for weight in (0.013, 1000.5):
+        curve = rejection_curve(y, p, sample_weight=np.full(300, weight))
+        np.testing.assert_allclose(curve.low, plain.low)
+        np.testing.assert_allclose(curve.high, plain.high)
+        assert "300 rows are worth 300" in curve.notes[0]
+        assert curve.notes[0] in str(curve)
+    weight = np.random.default_rng(0).gamma(0.5, 1.0, 300)
+    uneven = rejection_curve(y, p, sample_weight=weight, thresholds=[1.0])
+    even = rejection_curve(y, p, thresholds=[1.0])
+    assert uneven.high[0] - uneven.low[0] > 1.3 * (even.high[0] - even.low[0])
+
+
+def test_n_of_every_curve_is_the_sum_of_counts():
+    y, p = forecasts(3)
+    weight = np.random.default_rng(0).integers(0, 5, 300)
+    n = int(weight.sum())
+    assert risk_coverage_interval(y, p, sample_weight=weight, n_resamples=10, rng=0).n == n
+    assert risk_coverage_curve(y, p, sample_weight=weight).n == n
+    assert coverage_at_risk(y, p, risk=0.3, sample_weight=weight).n == n
+    assert rejection_curve(y, p, sample_weight=weight).n == n
+    assert risk_coverage_curve(y, p, sample_weight=weight + 0.5).n == 300
+
+
+def test_no_resamples_print_no_interval():
+    found = ood_detection([0.1, 0.2, 0.3, 0.4], [0.35, 0.6, 0.7, 0.8], by="score", n_resamples=0)
+    assert "nan" not in str(found)
+    assert "FPR at 95% TPR 0.2500 (4 known" in str(found)

@@ -189,6 +189,46 @@ def test_a_whole_training(tmp_path, devices, precision):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("hold", [list, lambda two: dict(zip("ab", two, strict=True))], ids=["list", "dict"])
+def test_temperature_of_several_validation_loaders(tmp_path, hold):
+    import lightning
+
+    from calibrant.torch.lightning import TemperatureCallback
+
+    class Net(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return self.scale * x
+
+        def training_step(self, batch, _):
+            return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def validation_step(self, batch, batch_idx, dataloader_idx=0):
+            return None
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.0)
+
+    x, _ = batch(n=300)
+    y = torch.multinomial((x / 2).softmax(1), 1, generator=torch.Generator().manual_seed(1)).squeeze(1)
+    rows = torch.utils.data.TensorDataset(x, y)
+    halves = [torch.utils.data.Subset(rows, range(*ends)) for ends in ((0, 100), (100, 300))]
+    found = {}
+    for name, val in (("one", torch.utils.data.DataLoader(rows, 50)), ("two", None)):
+        callback = TemperatureCallback()
+        trainer = lightning.Trainer(
+            max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False, default_root_dir=str(tmp_path), callbacks=[callback],
+        )  # fmt: skip
+        several = hold([torch.utils.data.DataLoader(half, 50) for half in halves])
+        trainer.fit(Net(), torch.utils.data.DataLoader(rows, 50), val or several)
+        found[name] = callback.scaling.temperature
+    assert found["two"] == pytest.approx(found["one"], rel=1e-6)
+
+
 def test_callbacks_resume_from_a_checkpoint(tmp_path):
     from calibrant.torch.lightning import SWAGCallback, TemperatureCallback
 

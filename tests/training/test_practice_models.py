@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from calibrant import torch as ct
 from calibrant.errors import CalibrantWarning, InputError
-from calibrant.torch.passes import find_layer
+from calibrant.torch.passes import each_loader, find_layer
 
 F = torch.nn.functional
 LAYERS = {
@@ -404,3 +404,15 @@ def test_samples_of_several_batches_stand_in_order():
     one, many = ct.predict(members, x), ct.predict(members, x.split(3))
     np.testing.assert_allclose(one.sample_logits, many.sample_logits, atol=1e-6)
     np.testing.assert_allclose(one.proba, many.proba, atol=1e-7)
+
+
+def test_loaders_are_found_in_whatever_holds_them():
+    """Lightning takes one validation loader, a list of them or a dictionary, one in the other."""
+    rows = [(torch.zeros(1, 2), torch.zeros(1))]
+    one, two, three = (torch.utils.data.DataLoader(rows) for _ in range(3))
+    for held, expected in (
+        (one, [one]),
+        ([one, two], [one, two]),
+        ({"a": one, "b": [two, (three,)]}, [one, two, three]),
+    ):
+        assert list(each_loader(held)) == expected

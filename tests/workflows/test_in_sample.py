@@ -62,6 +62,93 @@ def test_files_that_apply_made_of_them(thirty):
     assert "In-sample" not in run("evaluate", thirty / "out.csv", "--resamples", 20).stdout
 
 
+def marked(path, data, calibrator):
+    """Apply a calibrator, and return the share that its mark states and what compare says of the output."""
+    found = calibrant.apply(str(calibrator), str(data), path)
+    said = str(calibrant.compare(str(data), str(path)).verdict) if path.is_file() else ""
+    share = None if found.in_sample is None else found.in_sample.share
+    return share, said, json.loads((path.parent / f"{path.name}.in-sample.json").read_text())["share"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize("method", ["isotonic", "temperature"])
+def test_files_that_are_streamed_have_the_mark_too(tmp_path, suffix, method):
+    frame = pl.read_csv(write(tmp_path / "preds.csv", 300, 3))
+    data = tmp_path / f"preds.{suffix}"
+    turned = frame.select("label", "p_fox", "p_cat", "p_dog")  # the calibrator knows its classes by name
+    (turned.write_parquet if suffix == "parquet" else turned.write_ipc)(data)
+    calibrant.fit(str(tmp_path / "preds.csv"), method=method).save(tmp_path / "cal.json")
+    share, said, stated = marked(tmp_path / f"out.{suffix}", data, tmp_path / "cal.json")
+    assert share == stated == 1
+    assert said.startswith("In-sample")
+    write(tmp_path / "new.csv", 300, 4)
+    pl.read_csv(tmp_path / "new.csv").write_parquet(tmp_path / "new.parquet")
+    found = calibrant.apply(str(tmp_path / "cal.json"), str(tmp_path / "new.parquet"), tmp_path / "new_out.parquet")
+    assert found.in_sample is None
+
+
+def test_streamed_rows_with_twins_are_known_as_a_whole(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"score": rng.random(500).round(1), "label": rng.integers(0, 2, 500)})
+    frame.write_csv(tmp_path / "a.csv")
+    frame.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "a.parquet")
+    calibrant.fit(str(tmp_path / "a.csv"), method="isotonic").save(tmp_path / "cal.json")
+    for suffix in ("csv", "parquet"):
+        assert marked(tmp_path / f"out.{suffix}", tmp_path / f"a.{suffix}", tmp_path / "cal.json")[0] == 1
+
+
+def test_streamed_means_logits_and_lists_are_known(tmp_path):
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=300)
+    frame = pl.DataFrame({"mean": mean, "std": rng.uniform(0.5, 1, 300), "y": mean + rng.normal(size=300)})
+    logits = rng.normal(size=(300, 3))
+    wide = pl.DataFrame(logits, schema=["logit_0", "logit_1", "logit_2"]).with_columns(label=rng.integers(0, 3, 300))
+    listed = pl.DataFrame({"logits": logits.tolist(), "label": wide["label"]})
+    for name, table, method in (
+        ("moments", frame, "auto"),
+        ("wide", wide, "temperature"),
+        ("listed", listed, "isotonic"),
+    ):
+        table.write_parquet(tmp_path / f"{name}.parquet")
+        calibrant.fit(str(tmp_path / f"{name}.parquet"), method=method).save(tmp_path / "cal.json")
+        assert marked(tmp_path / "out.parquet", tmp_path / f"{name}.parquet", tmp_path / "cal.json")[0] == 1
+
+
+def test_a_table_with_a_bad_row_has_the_mark(tmp_path):
+    path = write(tmp_path / "preds.csv", 300, 3)
+    calibrant.fit(str(path), method="temperature").save(tmp_path / "cal.json")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, ",0.5,0.5,cat"]) + "\n")
+    found = calibrant.apply(str(tmp_path / "cal.json"), str(path), tmp_path / "out.csv")
+    assert found.rejected["missing"] == 1
+    assert found.in_sample.share == 1
+    assert (tmp_path / "out.csv.in-sample.json").is_file()
+
+
+def test_rescaled_rows_are_known(tmp_path):
+    path = write(tmp_path / "preds.csv", 300, 3)
+    off = pl.read_csv(path).with_columns(pl.col("^p_.*$") * 2)
+    off.write_csv(path)
+    off.write_parquet(tmp_path / "preds.parquet")
+    calibrant.fit(str(path), method="temperature", normalize=True).save(tmp_path / "cal.json")
+    for data in (path, tmp_path / "preds.parquet"):
+        out = tmp_path / f"out{data.suffix}"
+        assert calibrant.apply(str(tmp_path / "cal.json"), str(data), out, normalize=True).in_sample.share == 1
+
+
+def test_a_directory_has_the_mark(tmp_path):
+    frame = pl.read_csv(write(tmp_path / "preds.csv", 300, 3)).with_columns(day=pl.int_range(300) % 3)
+    frame.write_parquet(tmp_path / "preds.parquet")
+    calibrant.fit(str(tmp_path / "preds.csv"), method="temperature").save(tmp_path / "cal.json")
+    done = calibrant.apply(
+        str(tmp_path / "cal.json"), str(tmp_path / "preds.parquet"), tmp_path / "out", partition_by="day"
+    )
+    assert done.in_sample.share == 1
+    assert str(calibrant.evaluate(str(tmp_path / "out"), n_resamples=20).verdict).startswith("In-sample")
+    next((tmp_path / "out").rglob("*.parquet")).unlink()  # another content: the mark is void
+    assert not str(calibrant.evaluate(str(tmp_path / "out"), n_resamples=20).verdict).startswith("In-sample")
+
+
 def test_report_with_the_calibrator(thirty):
     done = run("report", thirty / "preds.csv", "--calibrator", thirty / "cal.json", "--resamples", 20, "--format", "md")
     assert "In-sample" in done.stdout

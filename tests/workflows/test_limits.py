@@ -202,3 +202,12 @@ def test_limits_that_contradict_each_other_are_refused(tmp_path):
     with pytest.raises(InputError, match="min_values of check"):
         check(y, p, min_values={"accuracy": 0.9}, config=tmp_path / "limits.toml")
     assert len(check(y, p, max_values="accuracy=1", min_values="accuracy=1").lines) == 2  # one value is allowed
+
+
+def test_an_assertion_names_its_own_arguments():
+    with pytest.raises(InputError, match=r"^metric of assert_calibrated must be one of .*; got 'nope'"):
+        assert_calibrated([1, 0], [0.5, 0.5], metric="nope")
+    with pytest.raises(InputError, match=r"^max_error of assert_calibrated must lie in the range of ks"):
+        assert_calibrated([1, 0], [0.5, 0.5], max_error=2.0)
+    with pytest.raises(InputError, match=r"^min_pvalue of assert_calibrated must lie in the range of a p-value"):
+        assert_calibrated([1, 0], [0.5, 0.5], min_pvalue=2.0)

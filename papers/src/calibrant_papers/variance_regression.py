@@ -126,8 +126,8 @@ def track(
             out[f"ratio_{label}_std"].append(float(ratio.std()))
             rows = (unit * y, unit * mean, unit**2 * variance)
             out[f"dss_{label}"].append(dss(*rows))
-            out[f"skce_{label}"].append(skce(*rows, bandwidth="published"))
-            out[f"skce_median_{label}"].append(skce(*rows, bandwidth="median"))
+            out[f"skce_{label}"].append(skce(*rows, bandwidth="published", estimator="unbiased"))
+            out[f"skce_median_{label}"].append(skce(*rows, bandwidth="median", estimator="unbiased"))
     return {name: np.array(values) for name, values in out.items()}
 
 

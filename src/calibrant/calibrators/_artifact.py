@@ -17,6 +17,7 @@ from calibrant import __version__
 from calibrant.calibrators import find_class
 from calibrant.calibrators._state import StateError, check_state, try_map
 from calibrant.core.atomic import write_text
+from calibrant.core.options import check_path
 from calibrant.core.pipes import read_bytes
 from calibrant.core.programs import Program, Step
 from calibrant.errors import FileError
@@ -190,7 +191,7 @@ def read(source: str | Path | dict[str, Any]) -> dict[str, Any]:
 
 def load(path: str | Path) -> Any:
     """Load a calibrator written by `save`, for `calibrant.load`."""
-    payload = read(path)
+    payload = read(check_path(path, "path", "load"))
     try:
         found = rebuild(payload)
         found.fitted_on_ = decode(payload.get("fitted_on"))

@@ -21,6 +21,8 @@ LONGEST_STEP = 1e10
 LAST_STEP = 1e-2
 #: Largest log-odds at which a search starts.
 MODEST = 30.0
+#: Size of features below which they count as 0: squares of smaller ones have no inverse.
+TINY = 1e-100
 #: Classes solved together: their features stay within a few megabytes.
 BLOCK_VALUES = 1 << 16
 #: A logarithm whose exponential is 0.
@@ -116,10 +118,10 @@ def fit_logistic(
 
     Notes
     -----
-    Features are divided by their largest size, so scores of any size are the same problem.
+    Features are divided by their largest size, so scores of any size above 1e-100 are the same problem.
     """
     scale = np.stack([np.abs(f).max(axis=0) for f in features])
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = np.where(scale > TINY, scale, 1.0)
     small = [f / s for f, s in zip(features, scale, strict=True)]
     share = (weights / weights.sum())[:, None]
     center = start * scale

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._typing import Array, Floats
 from calibrant.core.frames import class_names, column_names
-from calibrant.core.links import softmax
+from calibrant.core.links import input_scores
 from calibrant.core.programs import Graph, Program
 from calibrant.errors import input_error
 
@@ -142,10 +142,5 @@ def softmax_note(calibrator: Any, space: str) -> str | None:
 
 def calibrate(calibrator: Any, scores: Array, space: str, *, normalize: bool = False) -> Floats:
     """Return the calibrated probabilities of rows, shape (n, K); one column of scores is class 1 of two."""
-    if normalize and space == "proba" and scores.ndim == 2:
-        scores = scores / scores.sum(axis=1, keepdims=True, dtype=np.float64)
-    if space == "logit" and calibrator.input_space == "proba":
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        scores = softmax(scores)
+    scores = input_scores(scores, space, calibrator.input_space, normalize=normalize)
     return np.asarray(calibrator.predict_proba(scores)) if len(scores) else np.zeros((0, calibrator.n_classes_))

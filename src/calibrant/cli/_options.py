@@ -73,7 +73,9 @@ engine_options = _several(
 #: What becomes of rows and files that cannot be used.
 rejection_options = _several(
     click.option("--strict", is_flag=True, help="Fail when a row is missing a value or out of range (engines)."),
-    click.option("--max-rejected", metavar="SHARE", help="Fail when more rows than 1% (say) cannot be used (engines)."),
+    click.option(
+        "--max-rejected", metavar="SHARE", help="Largest share of unusable rows, say 1%, that is no error (engines)."
+    ),
     click.option("--skip-bad-files", is_flag=True, help="Count and leave out files that cannot be read (engines)."),
 )
 #: Names of means and variances.

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._typing import Array, Floats, Ints
+from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.tables import Pairs, Table, cell_key
 
 __all__ = [
     "FEWEST", "RARELY", "TableSigns", "cluster_numbers", "clustered_error", "few_clusters", "few_surprises",
-    "number_of_clusters", "signs", "too_few"
+    "is_missing", "number_of_clusters", "signs", "too_few"
 ]  # fmt: skip
 
 #: Clusters below which nothing is inferred.
@@ -46,6 +46,14 @@ _ENTRIES = 1 << 20
 def number_of_clusters(clusters: Ints | None) -> int | None:
     """Return how many clusters there are; None without clusters."""
     return None if clusters is None else int(clusters.max()) + 1
+
+
+def is_missing(names: Array) -> Bools:
+    """Return which names are missing: None, NaN, NaT or NA."""
+    if names.dtype.kind == "O":
+        none = ("None", "nan", "NaT", "<NA>")
+        return np.array([not isinstance(name, str) and str(name) in none for name in names.tolist()], dtype=bool)
+    return np.asarray(names != names)  # noqa: PLR0124 -- nan and NaT differ from themselves
 
 
 def cluster_numbers(names: Array) -> Ints:

@@ -86,9 +86,9 @@ class Recipe:
         return False
 
     @property
-    def levels_only(self) -> bool:
-        """Whether a table of quantiles suffices, which states neither mean nor variance."""
-        return False
+    def table_levels(self) -> tuple[float, ...] | None:
+        """Levels that a table of quantiles must state; None where it never suffices: it has no mean and no variance."""
+        return None
 
     @property
     def is_mean(self) -> bool:

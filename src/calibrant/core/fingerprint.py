@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._typing import Array
+from calibrant._typing import Array, Floats
 from calibrant.core.links import row_max
 from calibrant.core.parallel import map_chunks, row_chunks
 
@@ -25,6 +25,7 @@ GRID = 1e6
 _ROUND = 6755399441055744.0
 #: A share of known rows below this is chance or a few repeated rows.
 LEAST = 0.05
+_HALF = (1 << 32) - 1
 
 
 def _mixed(x: Any) -> Any:
@@ -103,25 +104,27 @@ def share_seen(known: dict[str, Any] | None, scores: Array, space: str = "proba"
     """
     if not known or not len(scores):
         return 0.0
-    hashes = row_hashes(scores, space)
+    return share_of_counts(known, seen_counts(known, row_hashes(scores, space)))
+
+
+def seen_counts(known: dict[str, Any], hashes: Array) -> Floats:
+    """Return what tells how many rows a fingerprint knows; counts of parts add up.
+
+    They are the rows, the lower and upper half of their sum of hashes, how many rows the fingerprint could know, and
+    how many it knows.
+    """
     with np.errstate(over="ignore"):
-        total = str(int(hashes.sum(dtype=np.uint64)))
-    if len(hashes) == known["n"] and total == known["total"]:
-        return 1.0
-    return share_of_counts(known, *seen_counts(known, hashes))
-
-
-def seen_counts(known: dict[str, Any], hashes: Array) -> tuple[int, int]:
-    """Return how many rows a fingerprint could know, and how many it knows; counts of parts add up."""
+        total = int(hashes.sum(dtype=np.uint64))
     kept = np.asarray(known["rows"]).view(np.uint64)
-    if not len(kept):
-        return 0, 0
-    near = hashes if known["n"] <= KEPT else hashes[hashes <= kept[-1]]
-    return len(near), int(np.isin(near, kept).sum())
+    near = hashes if known["n"] <= KEPT or not len(kept) else hashes[hashes <= kept[-1]]
+    return np.array([len(hashes), total & _HALF, total >> 32, len(near), np.isin(near, kept).sum()], dtype=np.float64)
 
 
-def share_of_counts(known: dict[str, Any], near: float, found: float) -> float:
+def share_of_counts(known: dict[str, Any], counts: Floats) -> float:
     """Return the fraction of rows that a fingerprint knows from such counts; 0 where that may be chance."""
+    n, low, high, near, found = map(int, counts)
+    if n == known["n"] and str((low + (high << 32)) % (1 << 64)) == known["total"]:
+        return 1.0
     twins = float(known["twins"])
     if twins > 0.5 or found < 2:
         return 0.0

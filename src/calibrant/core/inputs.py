@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.core import refusals
-from calibrant.core.clusters import FEWEST, cluster_numbers, few_clusters, number_of_clusters
+from calibrant.core.clusters import FEWEST, cluster_numbers, few_clusters, is_missing, number_of_clusters
 from calibrant.core.forecast import ForecastAnswers
 from calibrant.core.frames import named_columns
 from calibrant.core.links import log_sum_exp, sigmoid
 from calibrant.core.options import check_count
 from calibrant.core.parallel import CHUNK_BYTES, CHUNK_SCORES, map_chunks, row_chunks
-from calibrant.core.refusals import first_true
+from calibrant.core.refusals import bad_rows, first_true
 from calibrant.core.row_evidence import digest
 from calibrant.core.weights import safe_weights
 from calibrant.errors import InputError, input_error
@@ -41,6 +42,10 @@ def check_groups(groups: ArrayLike | None, forecast: Counted, fewest: int = 2) -
     if array.shape != (forecast.n,):
         rule = f"name one cluster per row ({forecast.n})"
         raise input_error("groups", forecast.caller, rule, f"shape {array.shape}", "pass one column")
+    missing = is_missing(array)
+    if missing.any():
+        rule, hint = "name the cluster of every row", "give such rows a cluster each, or leave them out"
+        raise input_error("groups", forecast.caller, rule, "none", hint, **bad_rows(missing))
     codes = cluster_numbers(array)
     if codes.max() + 1 < fewest:
         raise input_error("groups", forecast.caller, "hold at least two clusters", "one", "leave out {groups}")
@@ -309,8 +314,9 @@ class Forecast(ForecastAnswers):
         return self._hit
 
     def checksum(self) -> str:
-        """Return sixteen digits that tell these predictions from others."""
-        return digest(self.codes, self.top_score)
+        """Return sixteen digits that tell these predictions and their weights from others."""
+        scores = map(self.block, self.chunks()) if self.has_vectors else (self.top_score,)
+        return digest(chain((self.codes,), () if self.weights is None else (self.weights,), scores))
 
     def _pass(self) -> None:
         """Check every value and find the top label in one walk over the matrix, on all cores."""

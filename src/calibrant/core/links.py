@@ -85,3 +85,12 @@ def sigmoid(log_odds: Array) -> Floats:
     z = np.asarray(log_odds, dtype=np.float64)
     small = np.exp(-np.abs(z))
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
+
+
+def input_scores(scores: Array, space: str, input_space: str, *, normalize: bool = False) -> Array:
+    """Return scores in the space that a calibrator was fitted on: rescaled if asked, logits through softmax."""
+    if normalize and space == "proba" and scores.ndim == 2:
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True, dtype=np.float64))
+    if space == "logit" and input_space == "proba":
+        return softmax(scores if scores.ndim == 2 else np.stack([np.zeros_like(scores), scores], axis=1))
+    return scores

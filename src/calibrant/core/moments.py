@@ -24,7 +24,7 @@ from calibrant.core.clusters import clustered_error
 
 __all__ = [
     "SMALLEST", "Moments", "NullMoments", "clopper_pearson", "clustered_null", "event_ends", "garwood",
-    "mean_ends", "mean_moments", "normal_quantile", "pearson_tails", "supported", "t_quantile", "wilson"
+    "mean_ends", "mean_moments", "normal_quantile", "pearson_tails", "skewness_of", "supported", "t_quantile", "wilson"
 ]  # fmt: skip
 
 #: Below this skewness of the mean the gamma distribution is replaced by its expansion, whose error is the square.
@@ -199,6 +199,17 @@ def pearson_tails(z: float, skewness: float) -> tuple[float, float]:
     return (above, below) if skewness > 0 else (below, above)
 
 
+def skewness_of(second: float, third: float) -> float:
+    """Return the skewness from the second and third central moments, whose powers may be too small for a float.
+
+    Examples
+    --------
+    >>> skewness_of(1.0, 2.0), skewness_of(0.0, 0.0), skewness_of(1e-300, 1e-300) > 1e149
+    (2.0, 0.0, True)
+    """
+    return third / second / math.sqrt(second) if second > 0 else 0.0
+
+
 def mean_moments(x: Floats, weights: Floats | None, clusters: Ints | None) -> Moments:
     """Return the moments of a (weighted) mean; with clusters, whole clusters are the summands."""
     w = np.ones(len(x)) if weights is None else weights
@@ -215,8 +226,8 @@ def mean_moments(x: Floats, weights: Floats | None, clusters: Ints | None) -> Mo
         count = float(len(sums))
         second, third = float((sums**2).mean()), float((sums**3).mean())
         error, freedom = clustered_error(sums, np.bincount(clusters, w).astype(np.float64))
-        return Moments(mean, error, third / second**1.5 if second > 0 else 0.0, count, freedom=freedom)
-    return Moments(mean, error, third / second**1.5 if second > 0 else 0.0, count)
+        return Moments(mean, error, skewness_of(second, third), count, freedom=freedom)
+    return Moments(mean, error, skewness_of(second, third), count)
 
 
 def clustered_null(observed: float, null: Sequence[Floats], weights: Floats | None, clusters: Ints) -> NullMoments:
@@ -233,8 +244,7 @@ def clustered_null(observed: float, null: Sequence[Floats], weights: Floats | No
     gap = float(sums.sum()) / total
     error, freedom = clustered_error(sums - gap * sizes, sizes)
     v2, v3, n = float(w**2 @ second), float(w**3 @ third), float(len(w))
-    skewness = v3 / v2**1.5 * math.sqrt(n) if v2 > 0 else 0.0
-    labels = NullMoments(observed - gap, math.sqrt(v2) / total, skewness, n, gap)
+    labels = NullMoments(observed - gap, math.sqrt(v2) / total, skewness_of(v2, v3) * math.sqrt(n), n, gap)
     return NullMoments(observed - gap, error, 0.0, float(len(sums)), gap, labels, freedom=freedom)
 
 

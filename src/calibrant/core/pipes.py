@@ -1,11 +1,10 @@
-"""Pipes and devices: what can be read once, how long one may have no writer, and how much it may give."""
+"""Pipes and devices: what can be read once, and how much it may give."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from calibrant.errors import FileError
 
 __all__ = ["LIMIT", "is_pipe", "read_bytes", "unpacked_limit"]
 
-#: Seconds in which somebody has to open the other end of a pipe.
-PATIENCE = 5.0
 #: Variable that raises what a compressed file may unpack to, in GiB.
 LIMIT = "CALIBRANT_UNPACKED_GIB"
 _GIB = 1 << 30
@@ -26,8 +23,6 @@ def read_bytes(path: str | Path) -> bytes:
     """Return all bytes of a file, or of a pipe, a device or (``-``) standard input up to the limit."""
     if str(path) == "-":
         return _bounded(sys.stdin.buffer, path)
-    if is_pipe(path):
-        return _read_pipe(path)
     with Path(path).open("rb") as file:
         return file.read() if Path(path).is_file() else _bounded(file, path)
 
@@ -65,29 +60,8 @@ def unpacked_limit(size: int) -> int:
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Whether a path is a named pipe or a shell's ``<(command)``: it can be read once, and may have no writer."""
+    """Whether a path is a named pipe or a shell's ``<(command)``: it can be read once."""
     try:
         return stat.S_ISFIFO(Path(path).stat().st_mode)
     except OSError:
         return False
-
-
-def _read_pipe(path: str | Path) -> bytes:
-    """Return all that is written to a pipe; one that nobody opens for writing is refused instead of waited for."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    end = time.monotonic() + PATIENCE
-    first = b""
-    with open(handle, "rb", buffering=0) as pipe:  # noqa: PTH123 -- a number, not a path
-        while not first:
-            try:
-                first = os.read(handle, 1)  # nothing: no writer; BlockingIOError: a writer that thinks
-            except BlockingIOError:
-                break
-            if not first:
-                if time.monotonic() > end:
-                    raise FileError(
-                        f"{path} is a pipe that nobody writes to", hint="start its writer first, or name a file"
-                    )
-                time.sleep(0.01)
-        os.set_blocking(handle, True)
-        return first + _bounded(pipe, path)

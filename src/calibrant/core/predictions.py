@@ -325,6 +325,11 @@ class Quantiles:
         low, high = stated[below + met], stated[upto + ~met]
         return low + rng.random(self.n) * (high - low)
 
+    def states(self, levels: ArrayLike) -> Bools:
+        """Return which of these levels the table states."""
+        wanted = np.asarray(levels, dtype=np.float64)
+        return np.asarray(np.isclose(wanted[:, None], self.levels, rtol=0.0, atol=1e-9).any(axis=1))
+
     def central_levels(self) -> tuple[float, ...]:
         """Return the probabilities of the central intervals whose both ends are stated, increasing."""
         pairs = np.isclose(self.levels[:, None] + self.levels, 1.0, rtol=0.0, atol=1e-9) & (self.levels[:, None] < 0.5)

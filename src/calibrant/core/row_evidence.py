@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["RowEvidence", "digest"]
 
 
-def digest(*arrays: Array) -> str:
+def digest(arrays: Iterable[Array]) -> str:
     """Return the first sixteen digits of the SHA-256 of arrays."""
     found = hashlib.sha256()
     for array in arrays:
-        found.update(np.ascontiguousarray(array).tobytes())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return found.hexdigest()[:16]
 
 

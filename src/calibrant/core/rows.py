@@ -119,7 +119,8 @@ class Rows(RowEvidence):
 
     def answers(self, recipe: Recipe) -> bool:
         """Rows answer every metric of their task; a table of quantiles those that need its levels alone."""
-        return self.table is None or recipe.levels_only
+        levels = recipe.table_levels
+        return self.table is None or (levels is not None and bool(self.table.states(levels).all()))
 
     def null_draws(
         self,
@@ -138,8 +139,10 @@ class Rows(RowEvidence):
         return {name: law for name, law in found.items() if law is not None}
 
     def checksum(self) -> str:
-        """Return sixteen digits that tell these rows from others."""
-        return digest(self.y, self.mean, self.variance)
+        """Return sixteen digits that tell these rows and their weights from others."""
+        own = [getattr(self.forecast, name) for name in ("levels", "values") if hasattr(self.forecast, name)]
+        weights = () if self.weights is None else (self.weights,)
+        return digest((self.y, *weights, *(own or (self.mean, self.variance))))
 
     def take(self, rows: Any) -> Rows:
         """Return some rows (indices or a mask) as evidence of their own."""

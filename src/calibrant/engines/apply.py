@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from calibrant._typing import Floats
-from calibrant.calibrators.application import calibrate, check_applicable, class_order, input_program
+from calibrant.calibrators.application import calibrate, check_applicable, input_program
 from calibrant.core.arguments import check_options
-from calibrant.core.inputs import TOLERANCE
 from calibrant.engines.batches import BATCH_ROWS, _floats, first_length, raw_scores, score_reasons
 from calibrant.engines.expressions import EXPRESSIONS, expr, write_program
 from calibrant.engines.private import private
 from calibrant.engines.spark import without_origins
-from calibrant.engines.unusable import count_unusable, find_scores, moment_reasons, unusable
+from calibrant.engines.unusable import find_scores, is_loose, look_through, moment_reasons, unusable
 from calibrant.io.layout import Columns, Layout
 from calibrant.io.predictions import refuse_normalize
 from calibrant.io.writers import new_names
 
-__all__ = ["apply_frame", "count_unusable", "find_scores", "is_simple"]
+__all__ = ["apply_frame", "find_scores", "is_simple", "look_through"]
 
 #: Whether a row can be mapped.
 _GOOD = "__good"
@@ -59,7 +57,7 @@ def apply_frame(
     Notes
     -----
     A row whose scores cannot be used (a value is missing or out of range) gives NULL, whatever the map and the
-    engine; `count_unusable` counts such rows by reason.
+    engine; `look_through` counts such rows by reason.
 
     Examples
     --------
@@ -84,12 +82,6 @@ def apply_frame(
     if columns.space == "logit":
         refuse_normalize(normalize, "apply", "logits")
     check_applicable(calibrator, columns.space, k)
-    order = None
-    if columns.kind == "wide":
-        ordered = len((layout or Layout()).patterns) > 1
-        order = class_order(calibrator, columns.classes or columns.names, ordered=ordered, columns=found.scores)
-    if order is not None:  # classes meet by name
-        columns = replace(columns, scores=tuple(columns.scores[i] for i in order))
     renamed = new_names(found.scores, list(hidden.schema), "the frame")
     if columns.kind == "list" or not is_simple(calibrator):
         same = {n: n for n in columns.scores}
@@ -100,7 +92,7 @@ def apply_frame(
     raw = [nw.col(name).cast(nw.Float64) for name in columns.scores]
     schema = table.collect_schema()
     single = all(schema[name] == nw.Float32 for name in columns.scores)
-    if (normalize and columns.kind == "wide" and columns.space == "proba") or _is_loose(columns, single):
+    if (normalize and columns.kind == "wide" and columns.space == "proba") or is_loose(columns, single):
         total = nw.sum_horizontal(*raw)
         total = nw.when(total > 0.0).then(total)  # Spark does not divide by 0
         raw = [value / total for value in raw]
@@ -130,7 +122,7 @@ def _scores_of(calibrator: Any, columns: Columns, k: int, normalize: bool) -> Ma
         good = score_reasons(x, columns, normalize) == 0
         q = np.full((len(x), k), np.nan)
         if good.any():
-            loose = normalize or _is_loose(columns, x.dtype == np.float32)
+            loose = normalize or is_loose(columns, x.dtype == np.float32)
             q[good] = calibrate(calibrator, x[good], columns.space, normalize=loose)
         if columns.kind == "list":
             return {columns.scores[0]: q}
@@ -139,12 +131,6 @@ def _scores_of(calibrator: Any, columns: Columns, k: int, normalize: bool) -> Ma
         return {name: q[:, i] for i, name in enumerate(columns.scores)}
 
     return make
-
-
-def _is_loose(columns: Columns, single: bool) -> bool:
-    """Whether sums may miss 1 by more than numbers of 32 or 64 bits show: they were declared less precise."""
-    wide = columns.kind in ("wide", "list") and columns.space == "proba"
-    return wide and columns.tolerance > TOLERANCE["float32" if single else "float64"]
 
 
 def _moments_of(calibrator: Any, columns: Columns) -> Make:

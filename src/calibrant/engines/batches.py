@@ -152,8 +152,11 @@ def _objects(column: Any) -> list[Any]:
 def _codes(column: Any, columns: Columns) -> Floats:
     if columns.classes is None:
         return _floats(column).astype(np.float64)
-    codes = {str(name): float(k) for k, name in enumerate(columns.classes)}
-    return np.array([np.nan if value is None else codes.get(str(value), -1.0) for value in _objects(column)])
+    codes: dict[Any, float] = {}  # numbers are found by value, 1.0 as 1; the rest by its text
+    for k, name in enumerate(columns.classes):
+        codes |= {name: float(k), str(name): float(k)}
+    values = _objects(column)
+    return np.array([np.nan if x is None else codes.get(x, codes.get(str(x), -1.0)) for x in values])
 
 
 def _matrix(column: Any, k: int) -> Array:

@@ -426,12 +426,13 @@ def _binary(frame: Any, r: nw.Expr, logits: bool, single: bool) -> Any:
 
 
 def _number(chunk: dict[str, Array], name: str) -> float:
-    value = float(chunk[name][0]) if name in chunk and chunk[name][0] is not None else 0.0
-    return 0.0 if math.isnan(value) else value  # an empty frame sums to NULL in SQL
+    """Return the total of a column of sums; an empty frame sums to NULL in SQL."""
+    values = (float(value) for value in chunk.get(name, ()) if value is not None)
+    return sum(value for value in values if not math.isnan(value))
 
 
 def read_sums(prepared: FrameRows, summary: Summary, chunk: dict[str, Array]) -> None:
-    """Put a row of sums about the references of the scores into a summary."""
+    """Put sums about the references of the scores into a summary."""
     number = partial(_number, chunk)
     n = round(number("__n_n"))
     w = number("__total_w") if prepared.weighted else float(n)
@@ -450,7 +451,7 @@ def read_sums(prepared: FrameRows, summary: Summary, chunk: dict[str, Array]) ->
 
 
 def read_reasons(summary: Summary, chunk: dict[str, Array]) -> None:
-    """Put a row of counts of rows left out into a summary."""
+    """Put counts of rows left out into a summary."""
     summary.add_rows(0, 0, {}, {reason: round(_number(chunk, _named(reason, "_n"))) for reason in REASONS})
 
 

@@ -364,13 +364,16 @@ def collect(queries: list[Any]) -> list[Any]:
 
 
 def _split(result: Any, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], dict[str, Array]]]:
-    """Cut a result into slices: columns as arrays, one dict per combination of values."""
+    """Cut a result into slices: columns as arrays, one dict per combination of values.
+
+    An engine may tell NULL from NaN and 0 from −0: then a slice has several rows of one cell, which add up.
+    """
     arrays = {name: result[name].to_numpy() for name in result.columns if name not in by}
     if not by:
         yield (), arrays
         return
     places: dict[Any, list[int]] = {}
-    for row, key in enumerate(result.select(*by).rows()):  # NULL and NaN are one key
+    for row, key in enumerate(result.select(*by).rows()):
         places.setdefault(tuple(map(canonical, key)), []).append(row)
     for key, rows_of in places.items():
         yield key, {name: array[rows_of] for name, array in arrays.items()}
@@ -385,7 +388,10 @@ def _table(chunk: dict[str, Array], grid: int, weighted: bool, view: View) -> Ta
     n, ws = column("n"), column("ws")
     w, w2 = (column("w"), column("w2")) if weighted else (n, n)
     we = column("we") if view.own_expectation else ws
-    return Table(grid, chunk[_KEY][order].astype(np.int64), n, w, ws, column("wt"), we, w2)
+    keys = chunk[_KEY][order].astype(np.int64)
+    table = Table(grid, keys, n, w, ws, column("wt"), we, w2)
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return table if len(starts) == len(keys) else table.joined(starts)
 
 
 def _by_group(chunk: dict[str, Array]) -> Iterable[tuple[int, dict[str, Array]]]:
@@ -410,8 +416,8 @@ def _reader_of_bins(position: int, m: int, model: Summary, prepared: rows.FrameR
         w, ws, wt = np.zeros((3, model.group_count(view), m))
         for group, part in _by_group(chunk):
             index = part[_KEY].astype(np.int64)
-            w[group, index] = part["w"] if prepared.weighted else part["n"]
-            ws[group, index], wt[group, index] = part["ws"], part["wt"]
+            for total, name in ((w, "w" if prepared.weighted else "n"), (ws, "ws"), (wt, "wt")):
+                np.add.at(total[group], index, part[name].astype(np.float64))
         summary.add_bins(position, m, Bins(w, ws, wt))
 
     return read

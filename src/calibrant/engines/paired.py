@@ -16,7 +16,7 @@ from calibrant._typing import Array, Floats
 from calibrant.calibrators.application import calibrate, check_applicable, class_order, is_regression
 from calibrant.core.fingerprint import row_hashes, seen_counts, share_of_counts
 from calibrant.core.inputs import Forecast, check_forecast
-from calibrant.core.links import softmax
+from calibrant.core.links import input_scores
 from calibrant.core.tables import Pairs, cell_key
 from calibrant.core.text import count
 from calibrant.engines.batches import _codes, _off_simplex, clean, first_length, raw_scores, reduce_raw, score_reasons
@@ -100,10 +100,10 @@ def compare_frames(
     curves = _curves(errors.values(), before, after) if before.counts else {}
     if curves or known:
         sums = reduce_raw(table, sides.used, lambda raws: _moves(raws, sides, list(curves.values()), known))
-        share = share_of_counts(known, *sums[:2]) if known else 0.0
+        share = share_of_counts(known, sums[:5]) if known else 0.0
         found_r = {
             recipe: _correlation(part, before.total)
-            for recipe, part in zip(curves, sums[2:].reshape(-1, 5), strict=True)
+            for recipe, part in zip(curves, sums[5:].reshape(-1, 5), strict=True)
         }
         paired = _Paired(moved, found_r)
     settings = {"metrics": list(built), "level": level, "n_bins": n_bins, "rng": rng}
@@ -328,19 +328,20 @@ def _curves(recipes: Iterable[Any], before: Summary, after: Summary) -> dict[Any
 
 
 def _moves(raws: Iterable[dict[str, Any]], sides: _Sides, curves: Sequence[Any], known: Any) -> Floats:
-    """Return rows that a fingerprint could know and knows, and Σw·(uv, u, v, u², v²) of every pair of errors."""
-    total = np.zeros(2 + 5 * len(curves))
+    """Return the counts of a fingerprint, and Σw·(uv, u, v, u², v²) of every pair of errors."""
+    total = np.zeros(5 + 5 * len(curves))
     for one, two, given, *_ in sides.read(raws):
         if one is None:
             continue
         if known:
             space = sides.calibrator.input_space
-            fed = softmax(_matrix(given, "logit")) if sides.columns.space == "logit" and space == "proba" else given
-            total[:2] += seen_counts(known, row_hashes(fed, space))
+            loose = sides.columns.space == "proba" and _off_simplex(given)
+            fed = input_scores(given, sides.columns.space, space, normalize=loose)
+            total[:5] += seen_counts(known, row_hashes(fed, space))
         w = np.ones(one.n) if one.weights is None else one.weights
         for place, (view, mine, yours) in enumerate(curves):
             u, v = mine.of(one.pairs_of(view)), yours.of(two.pairs_of(view))
-            total[2 + 5 * place :][:5] += [w @ (u * v), w @ u, w @ v, w @ (u * u), w @ (v * v)]
+            total[5 + 5 * place :][:5] += [w @ (u * v), w @ u, w @ v, w @ (u * u), w @ (v * v)]
     return total
 
 

@@ -1,4 +1,4 @@
-"""Rows that a calibrator cannot map: found by one rule for every map and engine, and counted by reason."""
+"""Rows that a calibrator cannot map, by one rule for every map and engine, and rows that it was fitted on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import numpy as np
 
 from calibrant._typing import Array, Floats, Ints
 from calibrant.calibrators._common import BaseCalibrator
-from calibrant.calibrators.application import is_regression
+from calibrant.calibrators.application import check_applicable, class_order, is_regression
+from calibrant.core.fingerprint import moment_rows, row_hashes, seen_counts, share_of_counts
+from calibrant.core.inputs import TOLERANCE
+from calibrant.core.links import input_scores
 from calibrant.core.options import check_type
-from calibrant.engines.batches import _floats, _matrix, first_length, reduce_raw, score_reasons
+from calibrant.engines.batches import _floats, first_length, raw_scores, reduce_raw, score_reasons
 from calibrant.engines.expressions import is_nan, outside_of
 from calibrant.engines.private import private
 from calibrant.errors import input_error
@@ -23,11 +26,11 @@ from calibrant.io.layout import Columns, Layout
 from calibrant.io.resolver import find_columns
 from calibrant.summary.summary import REASONS
 
-__all__ = ["count_unusable", "find_scores", "moment_reasons", "unusable"]
+__all__ = ["find_scores", "is_loose", "look_through", "moment_reasons", "unusable"]
 
 
 def find_scores(calibrator: Any, frame: Any, layout: Layout) -> Columns:
-    """Return the columns that a calibrator replaces; the truth and the weights are not needed."""
+    """Return the columns that a calibrator replaces, in its order; the truth and the weights are not needed."""
     rule, hint = "be a fitted calibrator", "call fit or load first"
     check_type(calibrator, BaseCalibrator, "calibrator", "apply", rule, hint)._check_fitted("apply")
     regression = is_regression(calibrator)
@@ -39,6 +42,12 @@ def find_scores(calibrator: Any, frame: Any, layout: Layout) -> Columns:
         raise input_error("data", "apply", "hold means and variances", "none", "columns mean and variance (or std)")
     if found.kind == "pairs":
         raise input_error("data", "apply", "hold probabilities or logits", "top-label pairs", "keep the vectors")
+    if found.kind == "wide":  # classes meet by name
+        check_applicable(calibrator, found.space, len(found.scores))
+        names, ordered = found.classes or found.names, len(layout.patterns) > 1
+        order = class_order(calibrator, names, ordered=ordered, columns=found.scores)
+        if order is not None:
+            found = replace(found, scores=tuple(found.scores[i] for i in order), classes=None, names=None)
     return replace(found, label="", weight=None)
 
 
@@ -49,39 +58,46 @@ def unusable(table: Any, columns: Columns, normalize: bool) -> tuple[nw.Expr, nw
     return missing, outside_of(raw, columns, normalize)
 
 
-def count_unusable(
+def look_through(
     calibrator: Any, frame: Any, layout: Layout | None = None, *, normalize: bool = False
-) -> tuple[int, dict[str, int]]:
-    """Return the number of rows and how many of them cannot be mapped, by reason; their result is NULL."""
+) -> tuple[int, dict[str, int], float]:
+    """Return the number of rows, how many of them cannot be mapped by reason, and which share was fitted on."""
     hidden = private(frame)
     table, columns = hidden.table, hidden.columns(find_scores(calibrator, frame, layout or Layout()))
-    if columns.kind in ("list", "regression"):
-        found = _count_batches(table, columns, normalize)
-    else:
-        missing, outside = unusable(table, columns, normalize)
-        code = nw.when(missing).then(1).otherwise(nw.when(outside).then(3).otherwise(0))
-        counted = table.select(code.alias("code")).group_by("code").agg(nw.len().alias("n"))
-        held = counted.collect() if isinstance(counted, nw.LazyFrame) else counted
-        found = dict(zip(map(int, held["code"].to_list()), map(int, held["n"].to_list()), strict=True))
-    reasons = {REASONS[code - 1]: n for code, n in found.items() if code}
-    return sum(found.values()), {
-        reason: reasons.get(reason, 0) for reason in REASONS if reason in ("missing", "outside")
-    }
-
-
-def _count_batches(table: Any, columns: Columns, normalize: bool) -> dict[int, int]:
     names = [*columns.scores, *([columns.variance] if columns.variance else [])]
-    k = first_length(table, columns) if columns.kind == "list" else 0
+    k = first_length(table, columns) if columns.kind == "list" else len(columns.scores)
+    known, space = calibrator.fitted_on_, getattr(calibrator, "input_space", "proba")
 
-    def codes(raw: dict[str, Any]) -> Ints:
+    def read(raw: dict[str, Any]) -> tuple[Array, Ints]:
+        """Return scores as a calibrator takes them, with why they cannot be used."""
         if columns.kind == "regression":
-            return moment_reasons(_floats(raw[names[0]]), _floats(raw[names[1]]))
-        return score_reasons(_matrix(raw[names[0]], k), columns, normalize)
+            mean, spread = (_floats(raw[name]).astype(np.float64) for name in names)
+            return moment_rows(mean, np.square(spread) if columns.std else spread), moment_reasons(mean, spread)
+        scores = raw_scores(raw, columns, k)
+        loose = normalize or is_loose(columns, scores.dtype == np.float32)
+        with np.errstate(all="ignore"):  # rows that cannot be used are left out below
+            return input_scores(scores, columns.space, space, normalize=loose), score_reasons(
+                scores, columns, normalize
+            )
 
     def count(stream: Iterable[dict[str, Any]]) -> Floats:
-        return sum((np.bincount(codes(raw), minlength=4).astype(np.float64) for raw in stream), np.zeros(4))
+        total = np.zeros(9)
+        for raw in stream:
+            scores, reason = read(raw)
+            total[:4] += np.bincount(reason, minlength=4)
+            if known:
+                total[4:] += seen_counts(known, row_hashes(scores[reason == 0], space))
+        return total
 
-    return {code: int(n) for code, n in enumerate(reduce_raw(table, names, count)) if n}
+    found = reduce_raw(table, names, count)
+    rejected = {name: int(found[1 + place]) for place, name in enumerate(REASONS) if name in ("missing", "outside")}
+    return int(found[:4].sum()), rejected, share_of_counts(known, found[4:]) if known else 0.0
+
+
+def is_loose(columns: Columns, single: bool) -> bool:
+    """Whether sums may miss 1 by more than numbers of 32 or 64 bits show: they were declared less precise."""
+    wide = columns.kind in ("wide", "list") and columns.space == "proba"
+    return wide and columns.tolerance > TOLERANCE["float32" if single else "float64"]
 
 
 def moment_reasons(mean: Array, spread: Array) -> Ints:

@@ -14,6 +14,7 @@ from calibrant.core.declare import Metric, Recipe, declared, lookup
 from calibrant.core.inputs import check_groups, check_words
 from calibrant.core.options import check_count, check_rng, check_share, check_type
 from calibrant.core.parallel import CHUNK_SCORES, map_chunks
+from calibrant.core.resampling import KEPT_CELLS
 from calibrant.core.results import Record, Result
 from calibrant.core.text import count, markdown_table
 from calibrant.core.weights import observations
@@ -280,9 +281,11 @@ def evaluate_evidence(
         clusters = evidence.own_clusters()
     infer = (evidence.counts or clusters is not None) and n_resamples > 0 and not few_clusters(clusters)
     nulls: dict[str, NullDistribution] = {}
+    silent: list[str] = []
     if infer:
         wanted = {name: recipe for name, (metric, recipe) in built.items() if not metric.descriptive}
         nulls = null_distribution(decisive(evidence) | wanted, evidence, n_resamples, generator, clusters)
+        silent = [name for name in wanted if clusters is not None and name not in nulls]
     values = {name: evidence.value(recipe) for name, (_, recipe) in built.items()}  # some are known by their nulls
 
     def result(name: str, metric: Metric, recipe: Recipe) -> Result:
@@ -311,6 +314,11 @@ def evaluate_evidence(
         notes.append(f"{why}: no p-values, intervals or verdict with fewer than {FEWEST}")
     elif clusters is not None and known.task != "regression" and few_surprises(known.pairs_of(TopLabel()), clusters):
         notes.append(f"{RARELY}: no p-values or intervals of means")
+    if silent:
+        grouped = evidence.counts or groups is not None
+        why = "rows come in clusters" if grouped else "weights are importance weights"
+        size = f", and there are more than {KEPT_CELLS:,} scores" * (evidence.n * evidence.n_classes > KEPT_CELLS)
+        notes.append(f"no p-value of {', '.join(silent)}: {why}{size}")
     notes += zero_notes({name: recipe for name, (_, recipe) in built.items() if math.isfinite(values[name])}, evidence)
     said = {name: evidence.precision(recipe) for name, (_, recipe) in built.items()}
     notes += [f"{name} is {one.sentence}" for name, one in said.items() if one is not None and one != EXACT]

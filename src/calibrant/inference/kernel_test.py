@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._typing import Floats, Ints
+from calibrant._typing import Ints
 from calibrant.core.inputs import Forecast
+from calibrant.core.kernels import kernel_matrix, resolve_gamma
 from calibrant.core.resampling import Null, draw_labels
 from calibrant.core.results import TestResult
 
@@ -24,7 +25,8 @@ def kernel_test(forecast: Forecast, n_resamples: int, rng: np.random.Generator) 
     if rows.n > _ROWS:
         rows = rows.take(np.sort(rng.choice(rows.n, _ROWS, replace=False)))
     p = rows.proba()
-    gram = laplace_gram(p)
+    gram = kernel_matrix(p, p, "exponential", resolve_gamma(forecast, "exponential", "median"))
+    np.fill_diagonal(gram, 0.0)
 
     def statistic(labels: Ints) -> float:
         residual = -p.copy()
@@ -44,15 +46,3 @@ def kernel_test(forecast: Forecast, n_resamples: int, rng: np.random.Generator) 
         replicates[b] = (square - 2.0 * float(center[index, labels].sum()) + constant) / (len(p) * (len(p) - 1))
     part = "" if rows.n == forecast.n else f" on {rows.n} rows"
     return TestResult(value, Null(replicates).pvalue(value), f"skce{part}", forecast.n)
-
-
-def laplace_gram(p: Floats) -> Floats:
-    """Return exp(−‖p_i − p_j‖/γ) with the median heuristic for γ and a zero diagonal."""
-    square = (p * p).sum(axis=1)
-    distance = np.sqrt(np.maximum(square[:, None] + square[None, :] - 2.0 * (p @ p.T), 0.0))
-    positive = distance[np.triu_indices(len(p), 1)]
-    positive = positive[positive > 0]
-    gamma = float(np.median(positive)) if len(positive) else 1.0
-    gram = np.exp(-distance / gamma)
-    np.fill_diagonal(gram, 0.0)
-    return gram

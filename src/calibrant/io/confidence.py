@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calibrant._typing import Array, Floats
-from calibrant.errors import input_error
+from calibrant.errors import FileError, input_error
 from calibrant.io.labels import NEGATIVE, POSITIVE
 
-__all__ = ["WORDS", "confidence_numbers", "correct_flags", "stated_confidence"]
+__all__ = ["WORDS", "Stated", "confidence_numbers", "correct_flags", "on_one_scale", "stated_confidence"]
 
 #: What people mean by words of probability: rounded medians of surveys in which readers put numbers to them.
 _MEANT = {
@@ -34,20 +35,47 @@ WORDS = {word: value for value, words in _MEANT.items() for word in words.split(
 _STATED = re.compile(r"(?i)confidence[^0-9\n]{0,20}(\d+(?:[.,]\d+)?)\s*(%|percent|/\s*100|/\s*10\b)?")
 
 
-def stated_confidence(text: str) -> float | None:
-    """Return the confidence that an answer states, between 0 and 1; None where it states none.
+class Stated(NamedTuple):
+    """A confidence as it is stated: of 10, of 100, or (None) of what the other answers of the file say."""
+
+    number: float
+    of: float | None = None
+
+
+def stated_confidence(text: str) -> Stated | None:
+    """Return the confidence that an answer states; None where it states none.
 
     Examples
     --------
     >>> [stated_confidence(text) for text in ("Paris. Confidence: 85%", "Confidence = 0.7", "B")]
-    [0.85, 0.7, None]
+    [Stated(number=85.0, of=100.0), Stated(number=0.7, of=None), None]
     """
     hits = _STATED.findall(text)
     if not hits:
         return None
-    number, unit = float(hits[-1][0].replace(",", ".")), hits[-1][1].replace(" ", "")
-    scale = 10.0 if unit == "/10" else 100.0 if unit or number > 1 else 1.0
-    return number / scale if number <= scale else None
+    unit = hits[-1][1].replace(" ", "")
+    return Stated(float(hits[-1][0].replace(",", ".")), 10.0 if unit == "/10" else 100.0 if unit else None)
+
+
+def on_one_scale(stated: Sequence[Stated | None], source: str) -> list[float | None]:
+    """Return confidences between 0 and 1; numbers without a unit are percentages where one of them is above 1.
+
+    Examples
+    --------
+    >>> on_one_scale([Stated(1.0), Stated(95.0), None], "a.json"), on_one_scale([Stated(1.0), Stated(0.5)], "a.json")
+    ([0.01, 0.95, None], [1.0, 0.5])
+    """
+    numbers = [one.number for one in stated if one is not None and one.of is None]
+    above, below = [x for x in numbers if 1 < x <= 100], [x for x in numbers if 0 < x < 1]
+    if below and above and all(x.is_integer() for x in above):
+        raise FileError(
+            f"{source} states confidences on two scales: {len(below)} answers below 1 ({below[0]:g}) beside others "
+            f"up to {max(above):g}",
+            hint="write all of them between 0 and 1, or with a percent sign",
+        )
+    scale = 100.0 if above else 1.0
+    shares = [None if one is None else one.number / (one.of or scale) for one in stated]
+    return [share if share is not None and 0 <= share <= 1 else None for share in shares]
 
 
 def confidence_numbers(column: Array, name: str, caller: str) -> Floats:

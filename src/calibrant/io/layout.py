@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -80,8 +80,26 @@ class Layout:
     @property
     def patterns(self) -> tuple[str, ...]:
         """Names and patterns of the scores, if the caller gave any."""
+        return self.patterns_among(())
+
+    def patterns_among(self, names: Container[str]) -> tuple[str, ...]:
+        """Return names and patterns of the scores; a comma inside a name that is there does not divide it.
+
+        Examples
+        --------
+        >>> Layout(proba="P(a,b),c").patterns_among(["P(a,b)", "c"]), Layout(proba="a,b").patterns_among(["c"])
+        (('P(a,b)', 'c'), ('a', 'b'))
+        """
         given = (self.proba,) if isinstance(self.proba, str) else () if self.proba is None else tuple(self.proba)
-        return tuple(part.strip() for item in given for part in item.split(",") if part.strip())
+        found = []
+        for item in given:
+            parts = item.split(",")
+            while parts:
+                sizes = range(len(parts), 0, -1)
+                size = next((n for n in sizes if ",".join(parts[:n]).strip() in names), 1)
+                found.append(",".join(parts[:size]).strip())
+                del parts[:size]
+        return tuple(filter(None, found))
 
 
 @dataclass(frozen=True)

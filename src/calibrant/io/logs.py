@@ -18,7 +18,7 @@ import numpy as np
 from calibrant.core.text import count, percent
 from calibrant.errors import FileError, input_error
 from calibrant.io.bounds import check_archive
-from calibrant.io.confidence import stated_confidence
+from calibrant.io.confidence import Stated, on_one_scale, stated_confidence
 from calibrant.io.layout import Columns, Layout, note, say
 from calibrant.io.predictions import Predictions
 from calibrant.io.text import unzstd
@@ -102,8 +102,8 @@ def _harness(records: list[dict[str, Any]], layout: Layout, source: str) -> Pred
     columns = _columns(records, ("doc_id", "task_name", "subject", "category"), _field)
     logits = [_choices(record) for record in records]
     if all(row is None for row in logits):
-        rows = [(_said(record), _right(record)) for record in records]
-        return _pairs(rows, columns, "generated answers", source)
+        said = on_one_scale([_said(record) for record in records], source)
+        return _pairs(list(zip(said, map(_right, records), strict=True)), columns, "generated answers", source)
     bad = next((i for i, row in enumerate(logits) if row is None or len(row) < 2), None)
     truth = [_target(record, 0 if row is None else len(row)) for record, row in zip(records, logits, strict=True)]
     bad = bad if bad is not None else next((i for i, code in enumerate(truth) if code is None), None)
@@ -175,7 +175,7 @@ def _target(record: Mapping[str, Any], n: int) -> int | None:
     return endings.index(text) if text in endings else None
 
 
-def _said(record: Mapping[str, Any]) -> float | None:
+def _said(record: Mapping[str, Any]) -> Stated | None:
     for place in ("resps", "filtered_resps"):
         text = json.dumps(record.get(place)) if record.get(place) is not None else ""
         found = stated_confidence(text)
@@ -244,11 +244,12 @@ def _zstd_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def _inspect(samples: list[dict[str, Any]], layout: Layout, source: str) -> Predictions:
     """Samples of inspect: a score says what was right; a confidence stands in its metadata or in the text."""
     _refuse(layout, "logs of inspect")
-    rows = []
-    for sample in samples:
-        name, score = next(iter((sample.get("scores") or {}).items()), ("", {}))
-        rows.append((_inspect_confidence(sample, score), _inspect_right(score)))
-        del name
+    scorers = list(dict.fromkeys(name for sample in samples for name in sample.get("scores") or ()))
+    if len(scorers) > 1:
+        note(f"scores of {len(scorers)} scorers ({', '.join(scorers)}): {scorers[0]} is taken")
+    scores = [(sample.get("scores") or {}).get(scorers[0]) or {} if scorers else {} for sample in samples]
+    said = on_one_scale(list(map(_inspect_confidence, samples, scores)), source)
+    rows = list(zip(said, map(_inspect_right, scores), strict=True))
     columns = _columns(samples, ("id", "epoch"), lambda sample, name: sample.get(name))
     metadata = {key for sample in samples for key in (sample.get("metadata") or {})}
     columns |= _columns(samples, sorted(metadata), lambda sample, name: (sample.get("metadata") or {}).get(name))
@@ -264,7 +265,7 @@ def _inspect_right(score: Mapping[str, Any]) -> bool | None:
     return float(value) >= 0.5 if isinstance(value, bool | int | float) else None
 
 
-def _inspect_confidence(sample: Mapping[str, Any], score: Mapping[str, Any]) -> float | None:
+def _inspect_confidence(sample: Mapping[str, Any], score: Mapping[str, Any]) -> Stated | None:
     for place in (score.get("metadata") or {}, sample.get("metadata") or {}):
         for name, value in place.items():
             if "confidence" in str(name).lower():
@@ -279,9 +280,9 @@ def _inspect_confidence(sample: Mapping[str, Any], score: Mapping[str, Any]) -> 
         found = stated_confidence(text or "")
         if found is not None:
             return found
-        found = _letter_share(sample, score, choice)
-        if found is not None:
-            return found
+        share = _letter_share(sample, score, choice)
+        if share is not None:
+            return Stated(share, 1.0)
     return stated_confidence(str(output.get("completion") or ""))
 
 
@@ -300,13 +301,11 @@ def _letter_share(sample: Mapping[str, Any], score: Mapping[str, Any], choice: M
     return None
 
 
-def _number(value: Any) -> float | None:
-    """Return a stated confidence between 0 and 1; above 1 it is a percentage."""
+def _number(value: Any) -> Stated | None:
+    """Return a confidence that is stated as a number or as text."""
     if isinstance(value, str):
         return stated_confidence(f"confidence: {value}")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 1 else float(value) / 100 if 1 < value <= 100 else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else Stated(float(value))
 
 
 # -- HELM, OpenAI evals, HLE ----------------------------------------------------------------------
@@ -332,21 +331,47 @@ def _helm(records: list[dict[str, Any]], layout: Layout, source: str) -> Predict
 def _openai(records: list[dict[str, Any]], layout: Layout, source: str) -> Predictions:
     """Events of OpenAI evals: a match says what was right; a confidence stands beside it or in the sampled text."""
     _refuse(layout, "logs of OpenAI evals")
-    right: dict[str, bool] = {}
-    said: dict[str, float] = {}
+    right: list[bool] = []
+    samples: list[str] = []
+    events: dict[tuple[Any, str], list[Any]] = {}  # of one question: what was stated, or the number of its judgment
     for record in records:
-        data, sample = record.get("data") or {}, str(record.get("sample_id"))
-        if record.get("type") == "match" and "correct" in data:
-            right[sample] = bool(data["correct"])
+        data, kind, sample = record.get("data") or {}, record.get("type"), str(record.get("sample_id"))
+        held = events.setdefault((record.get("run_id"), sample), [])
         found = _number(data["confidence"]) if "confidence" in data else None
-        if found is None and record.get("type") == "sampling":
+        if found is None and kind == "sampling":
             found = stated_confidence(str(data.get("sampled") or ""))
-        if found is not None:
-            said[sample] = found
+        if found is not None or kind == "sampling":
+            held.append(found)
+        if kind == "match" and "correct" in data:
+            held.append(len(right))
+            right.append(bool(data["correct"]))
+            samples.append(sample)
     if not right:
         raise FileError(f"{source} has no events of type match", hint="calibration needs to know what was right")
-    rows = [(said.get(sample), flag) for sample, flag in right.items()]
-    return _pairs(rows, {"sample_id": list(right)}, "answers", source)
+    if len(set(samples)) < len(samples):
+        note("questions are repeated: name their cluster with --groups sample_id")
+    said = {row: found for held in events.values() for row, found in _answers(held)}
+    shares = on_one_scale([said[row] for row in range(len(right))], source)
+    return _pairs(list(zip(shares, right, strict=True)), {"sample_id": samples}, "answers", source)
+
+
+def _answers(held: list[Any]) -> list[tuple[int, Stated | None]]:
+    """Return the judgments of one question with what was stated for each: the n-th, or the last one before it."""
+    rows = [one for one in held if isinstance(one, int)]
+    stated = [one for one in held if not isinstance(one, int)]
+    if len(stated) == len(rows):
+        return list(zip(rows, stated, strict=True))
+    if len(rows) == 1:
+        return [(rows[0], next((one for one in reversed(stated) if one is not None), None))]
+    found: list[tuple[int, Stated | None]] = []
+    last: Stated | None = None
+    for one in held:
+        if isinstance(one, int):
+            found.append((one, last))
+            last = None
+        else:
+            last = one if one is not None else last
+    return found
 
 
 def _hle(document: Mapping[str, Any], layout: Layout, source: str) -> Predictions:

@@ -37,6 +37,7 @@ class Lookup:
         self, fields: Mapping[str, Field], layout: Layout, source: str, things: str, values: Values | None
     ) -> None:
         self.fields, self.layout, self.source, self.things = fields, layout, source, things
+        self.patterns = layout.patterns_among(fields)
         self.values = values
         #: The rows of a column, where they are in memory.
         self.rows: Any = getattr(values, "column", None)
@@ -133,12 +134,12 @@ class Lookup:
         self, names: tuple[str, ...], space: Space, classes: tuple[Any, ...] | None, label: str, more: dict[str, Any]
     ) -> Columns:
         """Put scores and truth together: whether the labels are the names of the columns or count them."""
-        if label and self.layout.patterns and self.fields[label].kind == "number" and self.first(known.MEAN):
+        if label and self.patterns and self.fields[label].kind == "number" and self.first(known.MEAN):
             raise refused(
                 "proba", f"name class probabilities, and the truth {label} holds real numbers", names[0], "leave it out"
             )
         counted = None
-        if label and self.layout.labels_needed and not self.layout.patterns and self.is_real(label):
+        if label and self.layout.labels_needed and not self.patterns and self.is_real(label):
             raise FileError(
                 f"{self.source} has real numbers in {label}, so {listed(names)} cannot be the probabilities of classes",
                 hint="name {mean} and {variance} or {std}, or the truth with {label}",
@@ -148,9 +149,7 @@ class Lookup:
         if classes is not None and label and self.counts(label) and not isinstance(classes[0], int):
             label = self.in_words(label, classes) or label
             if self.fields[label].kind != "other":  # indices beside named columns
-                names, classes, counted = in_order(
-                    names, classes, () if len(self.layout.patterns) > 1 else self.labels(label)
-                )
+                names, classes, counted = in_order(names, classes, () if len(self.patterns) > 1 else self.labels(label))
         if classes is not None and label and self.fields[label].kind == "boolean":
             classes = self.flags(classes, label)
         elif classes is not None and label and self.fields[label].kind == "other" and self.values is not None:
@@ -203,7 +202,7 @@ class Lookup:
         if len(part) > 1 and self.sums_to_one(part):
             note(f"{listed(name for name in names if name not in part)}: left out, as the others sum to 1")
             return part, None if classes is None else tuple(labels[word] for word in called if word in labels)
-        alone = len(names) < 7 and not part and not self.layout.patterns and all(map(self.differs, names))
+        alone = len(names) < 7 and not part and not self.patterns and all(map(self.differs, names))
         if alone and self.sums_to_one(names) is False:
             raise FileError(
                 f"{self.source} has scores in {listed(names)} that do not sum to 1 and are not called like the labels",

@@ -14,10 +14,9 @@ from calibrant.core.atomic import disk_is_full
 from calibrant.core.options import check_path, check_type
 from calibrant.core.pipes import is_pipe
 from calibrant.errors import CalibrantError, FileError, is_panic
-from calibrant.io.damage import check_lengths
 
 __all__ = [
-    "FORMATS", "TABLES", "expand", "file_format", "in_utf8", "is_many", "is_path", "plain_errors",
+    "FORMATS", "TABLES", "bounded_lengths", "expand", "file_format", "in_utf8", "is_many", "is_path", "plain_errors",
     "target_format"
 ]  # fmt: skip
 
@@ -167,17 +166,29 @@ def expand(pattern: str | Path) -> tuple[list[str], str]:
 
 def _check_arrow(files: list[str]) -> None:
     """Read every batch and check its offsets: an engine that trusts a damaged file takes the process down with it."""
-    for name in files:
-        check_lengths(name, "arrow", name)
     if find_spec("pyarrow") is None:
         return  # then Polars alone reads such files: it looks at offsets for itself, but allocates what it is told
     import pyarrow as pa
     import pyarrow.ipc
 
     for name in files:
-        with plain_errors(name), pa.memory_map(name) as source, pyarrow.ipc.open_file(source) as reader:
+        with (
+            plain_errors(name),
+            bounded_lengths(name),
+            pa.memory_map(name) as source,
+            pyarrow.ipc.open_file(source) as reader,
+        ):
             for i in range(reader.num_record_batches):
                 reader.get_batch(i).validate(full=True)
+
+
+@contextmanager
+def bounded_lengths(source: str | Path) -> Iterator[None]:
+    """Refuse a file that declares more than memory holds: most likely it is damaged."""
+    try:
+        yield
+    except MemoryError as error:
+        raise FileError(f"{source} declares more than memory holds", hint="check that it is complete") from error
 
 
 def _literal_parts(pattern: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,12 +18,12 @@ from calibrant.core.weights import WeightKind, effective_n
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.io.confidence import confidence_numbers, correct_flags
 from calibrant.io.labels import plain_name, two_labels
-from calibrant.io.layout import Columns, Field, Layout, array_fields, note, say, table_fields
+from calibrant.io.layout import Columns, Layout, array_fields, note, say, table_fields
 from calibrant.io.resolver import resolve
 from calibrant.io.scale import scaled, unrounded
 
 __all__ = [
-    "Look", "Predictions", "column_of", "column_predictions", "distinct_values", "frame_predictions", "score_matrix",
+    "Look", "Predictions", "column_of", "distinct_values", "frame_predictions", "score_matrix",
     "to_evidence", "to_forecast", "weighed"
 ]  # fmt: skip
 
@@ -204,22 +204,12 @@ def frame_predictions(
     def column(name: str) -> Array:
         if fields[name].kind == "list":
             return _stack_lists(table[name], source)
+        if type(schema[name]).__name__ in ("Int128", "UInt128"):  # NumPy has no such numbers
+            return np.array(table[name].to_list(), dtype=object)
         return np.asarray(table[name].to_numpy())
 
     nested = ("List", "Array", "Object", "Struct")
     flat = [name for name, dtype in schema.items() if type(dtype).__name__ not in nested]
-    return column_predictions(fields, column, flat, layout, source, first_line)
-
-
-def column_predictions(
-    fields: Mapping[str, Field],
-    column: Callable[[str], Array],
-    flat: Iterable[str],
-    layout: Layout,
-    source: str,
-    first_line: int | None = None,
-) -> Predictions:
-    """Return the rows of a table by the names of its columns; those of `flat` that have no role stay as they are."""
     if layout.part is not None:
         raise input_error("part", "read", "be left out for tables", repr(layout.part), "filter the rows instead")
     found = resolve(fields, layout, source=source, values=Look(column))

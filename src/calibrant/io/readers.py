@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,14 +16,13 @@ from calibrant._typing import Array
 from calibrant.core.pipes import read_bytes
 from calibrant.errors import FileError, input_error
 from calibrant.io.bounds import check_archive
-from calibrant.io.damage import check_lengths
 from calibrant.io.json_files import frame_of, read_json, read_lines, unnested
 from calibrant.io.layout import Columns, Layout, array_fields, choose_part
 from calibrant.io.logs import find_log, read_inspect_archive
-from calibrant.io.paths import file_format, in_utf8, plain_errors
-from calibrant.io.predictions import Look, Predictions, assemble, column_predictions, frame_predictions
+from calibrant.io.paths import bounded_lengths, file_format, in_utf8, plain_errors
+from calibrant.io.predictions import Look, Predictions, assemble, frame_predictions
 from calibrant.io.resolver import resolve
-from calibrant.io.text import open_bytes, read_plain, read_text, sniff
+from calibrant.io.text import open_bytes, read_text, sniff
 
 __all__ = ["read_predictions", "read_table"]
 
@@ -46,14 +46,10 @@ def read_predictions(path: str | Path, layout: Layout | None = None, *, input_fo
     if kind in ("csv", "tsv"):
         with plain_errors(path):
             raw = _raw(path)
-            columns = read_plain(raw, str(path))
-            if columns is None:
-                frame = read_text(raw, str(path))
-                skipped = sniff(raw[:4096], str(path)).skipped
-                lines = raw.rstrip(b"\r\n\0;,|\t ").count(b"\n") - skipped  # others than rows: lines cannot be counted
-                first_line = skipped + 2 if lines == frame.height else None
-        if columns is not None:
-            return column_predictions(array_fields(columns), columns.__getitem__, columns, layout, str(path), 2)
+            frame = read_text(raw, str(path))
+            skipped = sniff(raw[:4096], str(path)).skipped
+            lines = raw.rstrip(b"\r\n\0;,|\t ").count(b"\n") - skipped  # others than rows: lines cannot be counted
+            first_line = skipped + 2 if lines == frame.height else None
         return frame_predictions(_with_rows(frame, path), layout, str(path), first_line=first_line)
     return frame_predictions(unnested(read_table(path, input_format=input_format)), layout, str(path))
 
@@ -148,16 +144,14 @@ def read_table(path: str | Path, *, input_format: str | None = None) -> Any:
     kind = file_format(path, input_format)
 
     def source() -> Any:
-        """Return the file, or the bytes of standard input; lengths are checked before Polars allocates them."""
-        held = path if str(path) != "-" and in_utf8(path) else read_bytes(path)
-        check_lengths(held, kind, str(path))
-        return io.BytesIO(held) if isinstance(held, bytes) else held
+        """Return the file, or the bytes of standard input."""
+        return path if str(path) != "-" and in_utf8(path) else io.BytesIO(read_bytes(path))
 
     readers: dict[str, Callable[[], Any]] = {
         "csv": lambda: read_text(_raw(path), str(path)),
         "tsv": lambda: read_text(_raw(path), str(path)),
         "parquet": lambda: pl.read_parquet(source(), glob=False),
-        "arrow": lambda: _read_arrow(source()),
+        "arrow": lambda: _read_arrow(path),
         "jsonl": lambda: frame_of(read_lines(_raw(path).decode("utf-8-sig"), str(path)), str(path)),
         "json": lambda: frame_of(read_json(_raw(path).decode("utf-8-sig"), str(path)), str(path)),
     }
@@ -168,14 +162,20 @@ def read_table(path: str | Path, *, input_format: str | None = None) -> Any:
     return _with_rows(frame, path)
 
 
-def _read_arrow(source: Any) -> Any:
+def _read_arrow(path: str | Path) -> Any:
+    """Return an Arrow file or stream; PyArrow, where it is there, checks every length and offset first."""
     import polars as pl
 
-    try:
-        return pl.read_ipc(source) if isinstance(source, io.BytesIO) else pl.scan_ipc(source, glob=False).collect()
-    except pl.exceptions.ComputeError:
-        raw = source.getvalue() if isinstance(source, io.BytesIO) else Path(source).read_bytes()
-        return pl.read_ipc_stream(raw)
+    raw = read_bytes(path)
+    whole = raw.startswith(b"ARROW1")
+    if find_spec("pyarrow") is None:
+        return (pl.read_ipc if whole else pl.read_ipc_stream)(raw)
+    import pyarrow.ipc
+
+    with bounded_lengths(path), (pyarrow.ipc.open_file if whole else pyarrow.ipc.open_stream)(raw) as reader:
+        table = reader.read_all()
+        table.validate(full=True)
+    return pl.from_arrow(table)
 
 
 # -- JSON -----------------------------------------------------------------------------------------

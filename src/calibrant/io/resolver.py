@@ -130,7 +130,7 @@ class _Resolver(Forms):
 
     def columns(self, by: tuple[str, ...]) -> Columns:
         layout = self.layout
-        if layout.proba is not None and not layout.patterns:
+        if layout.proba is not None and not self.patterns:
             raise refused("proba", "name columns or a pattern", repr(layout.proba), "leave it out, or name them")
         for name in by:
             self.there(name, "the slices", "by")
@@ -138,22 +138,22 @@ class _Resolver(Forms):
         if (layout.weight or "").lower() != "none" or layout.weight in self.fields:
             weight = self.pick(known.WEIGHT, layout.weight, "the weights", "weight")
         more: dict[str, Any] = {"weight": weight, "by": by}
-        if layout.patterns and (layout.mean or layout.variance or layout.std):
+        if self.patterns and (layout.mean or layout.variance or layout.std):
             raise refused("proba", "be left out next to mean and variance", repr(layout.proba), "name one of them")
         found = None
         if layout.confidence or layout.correct:
-            if layout.patterns or layout.mean or layout.variance or layout.std:
+            if self.patterns or layout.mean or layout.variance or layout.std:
                 name = "confidence" if layout.confidence else "correct"
                 raise refused(name, "be left out next to other scores", repr(getattr(layout, name)), "name one")
             found = self.pairs(more)
-        if found is None and not layout.patterns:
+        if found is None and not self.patterns:
             asked = layout.mean or layout.variance or layout.std
             found = self.regression(standard=not asked, more=more)
             if asked and found is None:
                 raise self.missing("mean with variance", "name them with {mean} and {variance} (or {std})")
         if found is None:
             found = self.classes(0, more) or self.pairs(more)
-        if found is None and not layout.patterns:
+        if found is None and not self.patterns:
             found = self.regression(standard=False, more=more) or self.top_k(more) or self.classes(1, more)
             found = found or self.called_like_labels(more) or self.quantiles(more)
             found = found or self.same_stem(more) or self.last(more)
@@ -245,7 +245,7 @@ class _Resolver(Forms):
         return self.with_labels(names, space, classes, label, more)
 
     def pairs(self, more: dict[str, Any]) -> Columns | None:
-        if self.layout.patterns:
+        if self.patterns:
             return None
         label = self.there(self.layout.correct, "what was right", "correct") if self.layout.correct else ""
         confidence = self.pick(known.CONFIDENCE, self.layout.confidence, "the confidence", "confidence")
@@ -268,7 +268,7 @@ class _Resolver(Forms):
 
     def scores(self, row: int) -> Scores | None:
         """Return the columns of the scores in class order, what they hold, and the names of the classes."""
-        if self.layout.patterns:
+        if self.patterns:
             return self.named_scores()
         found: list[tuple[tuple[str, ...], Space | None, tuple[Any, ...] | None]] = []
         winners = {self.spelled(name) for names in known.PREDICTED for name in names}  # .pred_class beside .pred_cat
@@ -297,7 +297,7 @@ class _Resolver(Forms):
     def named_scores(self) -> Scores:
         names: list[str] = []
         classes: tuple[Any, ...] | None = None
-        patterns = self.layout.patterns
+        patterns = self.patterns
         for pattern in patterns:
             hits = [pattern] if pattern in self.fields else self.matching(pattern)
             if not hits:

@@ -10,21 +10,20 @@ import csv
 import io
 import re
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from calibrant._typing import Array
 from calibrant.core.pipes import read_bytes
+from calibrant.core.text import count
 from calibrant.errors import FileError
 from calibrant.io.bounds import too_large, unpacked_limit, zstd_size
 from calibrant.io.cells import number_like, tidy_cells
+from calibrant.io.layout import note
 
-__all__ = ["Dialect", "open_bytes", "read_plain", "read_text", "sniff"]
+__all__ = ["Dialect", "open_bytes", "read_text", "sniff"]
 
 #: How much of a file is looked at.
 HEAD = 1 << 18
@@ -34,9 +33,6 @@ DELIMITERS = (",", ";", "\t", "|")
 _RULE = re.compile(r"[-+|=\s]*[-=]{2,}[-+|=\s]*")
 _FOOTER = re.compile(r"\(?\d+ rows?( in set.*| affected.*)?\)?")
 _DECIMAL = re.compile(r'"?[-+]?\d*,\d+([eE][-+]?\d+)?\s?%?"?')
-#: Bytes up to which a plain table is read here: below, the import of Polars would take longer than the reading.
-SMALL = 1 << 20
-_WORD = re.compile(r"(?!(?:true|false|inf|infinity|nan|na|null|none)$)[a-z](?:[\w .-]*\w)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,6 @@ class Dialect:
     encoding: str = "utf-8"
     #: Why the text has to be written anew before a plain reader takes it: spaces, a grid, row names.
     odd: str | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether an engine reads it with a delimiter alone."""
-        return self == Dialect(self.separator) and self.separator in (",", "\t")
 
 
 #: Bytes that are decompressed at a time.
@@ -165,8 +156,8 @@ def _before_header(lines: list[str], at: int) -> bool:
         return False
     following = next((text for text in lines[at + 1 :] if text.strip()), "")
     for mark in DELIMITERS:
-        count = line.count(mark)
-        if count and count == following.count(mark) and not following.startswith(line[0]):
+        times = line.count(mark)
+        if times and times == following.count(mark) and not following.startswith(line[0]):
             cells = [cell.strip().strip('"') for cell in following.split(mark)]
             return not any(map(number_like, cells))  # numbers below: this line is their header
     return True
@@ -182,6 +173,31 @@ def _encoding(head: bytes) -> str:
             return "utf-8"
         return "cp1252"
     return "utf-8"
+
+
+def _first_letter_is_western(raw: bytes) -> bool:
+    """Whether the first letter beyond ASCII in a whole file is not UTF-8; one after others that are is damage."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return raw[: error.start].isascii()
+    return False
+
+
+def _uncommented(raw: bytes, how: Dialect, width: int) -> bytes:
+    """Return the text without comments below the header; a line with the cells of a row, numbers among them, is one."""
+    kept, rows, quoted = [], 0, False
+    for at, line in enumerate(raw.split(b"\n")):
+        if at > how.skipped and not quoted and line.startswith(b"#"):
+            cells = next(csv.reader([line.decode("utf-8", "replace").rstrip("\r")], delimiter=how.separator))
+            if len(cells) != width or not any(number_like(cell.strip()) for cell in cells[1:]):
+                continue
+            rows += 1
+        quoted ^= at > how.skipped and line.count(b'"') % 2 == 1
+        kept.append(line)
+    if rows:
+        note(f"{count(rows)} rows begin with # and have as many cells as the header: read as rows, not as comments")
+    return b"\n".join(kept)
 
 
 def _separator(body: list[str]) -> str | None:
@@ -218,18 +234,21 @@ def read_text(raw: bytes, source: str) -> Any:
     if not raw[:HEAD].strip() and not raw.strip():
         raise FileError(f"{source} is empty", hint="check how it was written")
     how = sniff(raw[:HEAD], source)
+    if how.encoding == "utf-8" and _first_letter_is_western(raw):
+        how = replace(how, encoding="cp1252")
     if how.encoding != "utf-8" or how.odd:
         raw = _rewritten(raw, how)
         how = Dialect("\t" if how.odd else how.separator, how.decimal_comma, False if how.odd else how.comments,
                       0 if how.odd else how.skipped)  # fmt: skip
     names = _header(raw, how, source)
+    if how.comments and len(names) > 1 and b"\n#" in raw:
+        raw = _uncommented(raw, how, len(names))
     read = partial(
         pl.read_csv,
         raw,
         separator=how.separator,
         has_header=False,
         skip_lines=how.skipped + 1,
-        comment_prefix="#" if how.comments else None,
         decimal_comma=how.decimal_comma,
     )
     try:
@@ -246,47 +265,6 @@ def read_text(raw: bytes, source: str) -> Any:
         )
     frame.columns = names
     return tidy_cells(_without_blanks(frame))
-
-
-def read_plain(raw: bytes, source: str) -> dict[str, Array] | None:
-    r"""Return the columns of a small table of numbers and words as `read_text` would; None where it has to decide.
-
-    Examples
-    --------
-    >>> read_plain(b"score,label\n0.9,cat\n0.2,dog\n", "the file")
-    {'score': array([0.9, 0.2]), 'label': array(['cat', 'dog'], dtype=object)}
-    >>> read_plain(b"score,label\n90%,cat\n", "the file") is None
-    True
-    """
-    if len(raw) > SMALL or not raw.isascii() or b'"' in raw or not raw.strip():
-        return None
-    how = sniff(raw[:HEAD], source)
-    lines = raw.decode("ascii").removesuffix("\n").removesuffix("\r").replace("\r\n", "\n").split("\n")
-    names = _header(raw, how, source) if how.plain else []
-    rows = [line.split(how.separator) for line in lines[1:]]
-    if not rows or any(len(row) != len(names) for row in rows):
-        return None
-    columns: dict[str, Array] = {}
-    for name, cells in zip(names, zip(*rows, strict=True), strict=True):
-        column = _plain_column(cells)
-        if column is None:
-            return None
-        columns[name] = column
-    return columns
-
-
-def _plain_column(cells: tuple[str, ...]) -> Array | None:
-    """Return whole numbers, numbers or words; None where some cell is none of them or not like the others."""
-    signs = set("".join(cells))
-    if signs <= set("0123456789-.eE"):
-        try:
-            if signs <= set("0123456789-"):
-                return np.array([int(cell) for cell in cells], dtype=np.int64) if max(map(len, cells)) <= 18 else None
-            numbers = np.array([float(cell) for cell in cells])
-        except ValueError:
-            return None
-        return numbers if np.isfinite(numbers).all() else None
-    return np.array(cells, dtype=object) if all(map(_WORD.fullmatch, cells)) else None
 
 
 def _header(raw: bytes, how: Dialect, source: str) -> list[str]:

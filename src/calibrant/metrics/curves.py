@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from calibrant.core.moments import normal_quantile, wilson
 from calibrant.core.options import check_share
 from calibrant.core.results import Record
 from calibrant.core.tables import Pairs, Table, value_table, width_bins
+from calibrant.core.weights import are_counts
 from calibrant.errors import input_error
 from calibrant.estimators import check_decay
 from calibrant.views import Classwise, View, as_view
@@ -36,6 +37,8 @@ class ReliabilityCurve(Record):
     expected_low: Floats
     expected_high: Floats
     level: float
+    #: How weights were read.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ def reliability_curve(
 ) -> ReliabilityCurve:
     """Compute the points of a reliability diagram with Wilson ends and the band of a calibrated model.
 
+    Weights that are no counts are worth Kish's number of rows in every bin.
+
     Examples
     --------
     >>> curve = reliability_curve([1, 0, 1, 1], [0.9, 0.9, 0.6, 0.6])
@@ -128,22 +133,24 @@ def reliability_curve(
     check_n_bins(n_bins, "reliability_curve")
     check_names(bins, ("width", "mass"), "bins", "reliability_curve")
     check_share(level, "level", "reliability_curve")
-    return pairs_reliability(
-        _pairs(y_true, y_proba, view, "reliability_curve", sample_weight, classes, space), n_bins, bins, level
-    )
+    caller = "reliability_curve"
+    forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
+    pairs = one_group(forecast, as_view(view, caller), caller)
+    return replace(pairs_reliability(pairs, n_bins, bins, level), notes=forecast.notes)
 
 
 def pairs_reliability(pairs: Pairs, n_bins: int = 15, bins: str = "width", level: float = 0.95) -> ReliabilityCurve:
     """Compute the reliability points of given pairs."""
     table = value_table(pairs)
     found = table.mass_bins(n_bins) if bins == "mass" else width_bins(pairs, n_bins)
-    expected = np.clip(table.we / table.w, 0.0, 1.0)
-    noisy = table.with_outcomes(table.w * expected * (1 - expected))
-    noise = (noisy.mass_bins(n_bins) if bins == "mass" else noisy.bins(n_bins)).wt[0]
+    expected, counts = np.clip(table.we / table.w, 0.0, 1.0), are_counts(pairs.weight)
+    square = table.w if counts else table.w2
+    sums = table.with_outcomes(np.stack([square, square * expected * (1 - expected)]))
+    squares, noise = (sums.mass_bins(n_bins) if bins == "mass" else sums.bins(n_bins)).wt[:, 0]
     w = found.w[0]
     kept = w > 0
     w, score, frequency = w[kept], found.ws[0][kept] / w[kept], found.wt[0][kept] / w[kept]
-    low, high = wilson(frequency, w, level)
+    low, high = wilson(frequency, w if counts else w**2 / squares[kept], level)
     half = normal_quantile(0.5 + level / 2) * np.sqrt(noise[kept]) / w
     return ReliabilityCurve(
         score, frequency, w, low, high, np.maximum(score - half, 0.0), np.minimum(score + half, 1.0), level

@@ -14,7 +14,7 @@ from calibrant.core import conventions
 from calibrant.core.clusters import few_surprises
 from calibrant.core.declare import Recipe, declared
 from calibrant.core.inputs import Forecast, check_flag, check_forecast, check_groups
-from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments
+from calibrant.core.moments import Moments, NullMoments, clustered_null, mean_moments, skewness_of
 from calibrant.core.parallel import CHUNK_SCORES, map_chunks, row_chunks
 from calibrant.core.row_scores import RowScore, array_sources, depends_on_truth, infinite_at_zero, pair_block, program
 from calibrant.errors import input_error
@@ -101,7 +101,7 @@ class ScoreSums(NamedTuple):
             return None
         second, third = self.c2 / self.w, self.c3 / self.w
         error = math.sqrt(second / max(self.w - 1.0, 1.0))
-        return Moments(self.wx / self.w, error, third / second**1.5 if second > 0 else 0.0, self.w)
+        return Moments(self.wx / self.w, error, skewness_of(second, third), self.w)
 
     def null_moments(self) -> NullMoments | None:
         """Return the moments of the mean under calibration; None where they were not counted."""
@@ -109,7 +109,7 @@ class ScoreSums(NamedTuple):
             return None
         infinite = not math.isfinite(self.wx)
         mean = math.nan if infinite else (self.wx - self.excess) / self.w
-        skewness = self.v3 / self.v2**1.5 * math.sqrt(self.w) if self.v2 > 0 else 0.0
+        skewness = skewness_of(self.v2, self.v3) * math.sqrt(self.w)
         return NullMoments(mean, math.sqrt(max(self.v2, 0.0)) / self.w, skewness, self.w, self.excess / self.w)
 
 

@@ -25,6 +25,7 @@ from calibrant.monitoring.sequential import log_evalue, log_increments, threshol
 from calibrant.monitoring.store import DEFAULTS, Day, Store, date_of, is_store
 from calibrant.monitoring.units import UNITS, day_increments, log_detector, unit_increments
 from calibrant.monitoring.windows import Window, compare_windows
+from calibrant.summary.evidence import left_out_notes
 from calibrant.summary.summary import Summary
 from calibrant.views import TopLabel, View
 
@@ -207,7 +208,8 @@ def add_day(
     days = book.ordered()
     if not days:
         raise input_error("store", "monitor", "hold at least one day", "none", "give a file to add")
-    return _report(days, settings, window, rng)
+    told = next((day for day in days if day.name == name), days[-1])
+    return _report(days, settings, window, rng, told)
 
 
 def _made(
@@ -329,12 +331,14 @@ def _facts(
         "gains": gains.tolist(),
         "values": {m: value if math.isfinite(value) else None for m, value in values.items()},
         "rejected": summary.rejected,
+        **({"skipped": list(summary.skipped)} if summary.skipped else {}),
         "restart": restart,
         **event,
     }
 
 
-def _report(days: Sequence[Day], settings: dict[str, Any], window: int, rng: RNG) -> MonitorReport:
+def _report(days: Sequence[Day], settings: dict[str, Any], window: int, rng: RNG, told: Day) -> MonitorReport:
+    """Say how things stand; rows left out are told of the day that was added, be it late, or else of the latest."""
     start = max([i for i, day in enumerate(days) if day.facts["restart"]], default=0)
     watch = days[start:]
     arrived = sorted(watch, key=lambda day: day.number)
@@ -357,6 +361,8 @@ def _report(days: Sequence[Day], settings: dict[str, Any], window: int, rng: RNG
         for day in watch
     )
     compared, notes = _window(watch, window, settings, rng)
+    left = left_out_notes(told.facts.get("rejected", {}), told.facts.get("skipped", ()))
+    notes = (*(f"{told.name}: {note}" for note in left), *notes)
     calibration = {
         "kind": "calibration",
         "since": since,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from calibrant.errors import FileError, InputError, input_error
 from calibrant.monitoring.days import SCHEMA, MonitorReport, add_day, check_day, check_settings, fitting
 from calibrant.monitoring.openmetrics import exposition
 from calibrant.monitoring.store import FAMILY, Store, is_store, link
+from calibrant.summary.evidence import left_out_notes
 from calibrant.summary.keys import from_typed, order, typed
-from calibrant.summary.summary import Summary
+from calibrant.summary.summary import REASONS, Summary
 
 __all__ = ["FamilyReport", "add_models", "family_columns"]
 
@@ -42,6 +43,8 @@ class FamilyReport(Record):
     #: Models of the store without rows on this day.
     absent: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    #: Rows of the days just added, or else of the latest, that could not be used, by reason.
+    rejected: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form."""
@@ -238,6 +241,10 @@ def add_models(
     ]
     latest = nights[-1][0] if nights else max(report.name for report in stands.values())
     counted = [report.n for report in stands.values() if report.name == latest]
+    held = [part.rejected for _, _, parts in nights for part in parts.values()]
+    held = held or [report.rejected for report in stands.values() if report.name == latest]
+    rejected = {reason: sum(one.get(reason, 0) for one in held) for reason in REASONS}
+    skipped = {name for _, _, parts in nights for part in parts.values() for name in part.skipped}
     return FamilyReport(
         latest,
         sum(map(observations, nights[-1][2].values()) if nights else counted),  # an older night has rows too
@@ -247,4 +254,6 @@ def add_models(
         tuple(stands.values()),
         tuple(alarms),
         absent,
+        tuple(left_out_notes(rejected, skipped)),
+        rejected,
     )

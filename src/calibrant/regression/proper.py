@@ -18,7 +18,7 @@ from calibrant.core.inputs import check_names
 from calibrant.core.options import check_count, check_rng, check_scale
 from calibrant.core.predictions import Means
 from calibrant.core.results import Decomposition
-from calibrant.core.rows import check_rows
+from calibrant.core.rows import Rows, check_rows
 from calibrant.errors import input_error
 from calibrant.metrics.regression import skce_normal
 from calibrant.metrics.regression.kernel import Points, expected_terms
@@ -94,7 +94,7 @@ class NormalKernelScore:
 
     def mean(self, y_true: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
         """Return the mean over pairs of different rows: the unbiased SKCE."""
-        return skce_normal(y_true, mean, variance, bandwidth=self._pair())
+        return skce_normal(y_true, mean, variance, bandwidth=self._pair(), estimator="unbiased")
 
 
 SCORES: dict[str, NormalScore] = {"dss": DawidSebastiani(), "crps": NormalCRPS()}
@@ -104,6 +104,13 @@ def _as_score(score: NormalScore | str, caller: str) -> NormalScore:
     if isinstance(score, NormalScore):
         return score
     return SCORES[check_names(score, tuple(SCORES), "score", caller)]
+
+
+def _row_scores(rule: NormalScore, rows: Rows) -> Floats:
+    """Return the score of each row; the CRPS of samples and quantiles is that of their own distribution."""
+    if isinstance(rule, NormalCRPS) and not rows.is_normal:
+        return rows.forecast.crps(rows.y)
+    return rule.score((rows.mean, rows.variance), rows.y)
 
 
 def upper_bound(
@@ -132,7 +139,7 @@ def upper_bound(
             f"{infimum} for {rule.name}",
             "compare before and after instead: differences of the score are differences of calibration",
         )
-    return rows.average(rule.score((rows.mean, rows.variance), rows.y)) - infimum  # [1] theorem 4.3
+    return rows.average(_row_scores(rule, rows)) - infimum  # [1] theorem 4.3
 
 
 def decomposition(
@@ -202,7 +209,7 @@ def decomposition(
         better[:, inside] = fitted.predict(rows.mean[inside], rows.variance[inside])
     center = rows.average(rows.y)
     overall: Any = (center, rows.average((rows.y - center) ** 2))
-    total = rows.average(rule.score((rows.mean, rows.variance), rows.y))
+    total = rows.average(_row_scores(rule, rows))
     recalibrated = rows.average(rule.score((better[0], better[1]), rows.y))
     entropy = rows.average(rule.score(overall, rows.y))
     return Decomposition(total, entropy, total - recalibrated, entropy - recalibrated)  # [1] lemma D.1

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
 from calibrant._typing import RNG, ArrayLike
 from calibrant.core.options import check_count, check_rng
-from calibrant.core.predictions import Means
-from calibrant.core.resampling import Null
+from calibrant.core.predictions import Means, Normal
 from calibrant.core.results import TestResult
 from calibrant.core.rows import check_rows
 from calibrant.metrics.regression._pit_ks import PitDistance
-from calibrant.metrics.regression._skce import undefined
-from calibrant.metrics.regression.kernel import (
-    ALL_PAIRS,
-    Bandwidth,
-    block_values,
-    check_lengths,
-    null_draws,
-    row_points,
-    unbiased_value,
-)
-from calibrant.metrics.regression.nulls import NormalNull
+from calibrant.metrics.regression._skce import NormalKernelError
+from calibrant.metrics.regression.kernel import Bandwidth, check_lengths, row_points
 
 __all__ = ["pit_ks_test", "skce_test"]
 
@@ -84,8 +74,8 @@ def skce_test(
     Returns
     -------
     TestResult
-        ``method`` "skce" (all pairs, spectrum of the null distribution) up to 5,000 rows, "skce-block" (blocks of √n
-        rows, normal theory) above.
+        ``method`` "skce" (all pairs, spectrum of the null distribution) up to 5,000 rows, "skce-block" (blocks of
+        rows, normal theory) above; `statistic` is the value of `calibrant.metrics.skce_normal`.
 
     Notes
     -----
@@ -104,15 +94,10 @@ def skce_test(
     """
     caller = "skce_test"
     check_count(n_resamples, "n_resamples", caller, 1)
-    points = row_points(check_rows(y_true, mean, variance, caller=caller))
-    generator, n = check_rng(rng, caller), len(points.y)
-    lengths = check_lengths(bandwidth, points, caller)
-    if n < 2:
-        return TestResult(undefined("two rows"), float("nan"), "skce", n)
-    if n <= ALL_PAIRS:
-        value = unbiased_value(points, None, lengths)
-        draws = Null(null_draws(points, n, lengths, n_resamples, generator))
-        return TestResult(value, draws.pvalue(value), "skce", n)
-    values = block_values(points, int(np.sqrt(n)), lengths)
-    value, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-    return TestResult(value, NormalNull(0.0, error).pvalue(value), "skce-block", n)
+    generator, rows = check_rng(rng, caller), check_rows(y_true, mean, variance, caller=caller)
+    rows = replace(rows, forecast=Normal(rows.mean, rows.variance))
+    recipe = NormalKernelError("auto", check_lengths(bandwidth, row_points(rows), caller), 50)
+    value = recipe.value(rows)
+    null = recipe.null(rows, n_resamples, generator)
+    method = "skce-block" if recipe.in_blocks(rows) else "skce"
+    return TestResult(value, float("nan") if null is None else null.pvalue(value), method, rows.n)

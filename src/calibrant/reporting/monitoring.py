@@ -52,7 +52,7 @@ def report_monitor(report: MonitorReport, *, title: str = "Calibration monitor")
         "latest_days": [_row(day, language.decimals) for day in days[::-1][:_SHOWN]],
         "window": _window(report),
         "method": method_note(
-            digest(np.array([day["log_evalue"] for day in report.history])), 0, 0, None, _CONVENTIONS
+            digest([np.array([day["log_evalue"] for day in report.history])]), 0, 0, None, _CONVENTIONS
         ),
     }
     summary["page"] = _page(report, date, (f"{kept}.", promise), summary["method"], drawn=bool(summary["errors"]))

@@ -23,10 +23,10 @@ class OodDetection(Record):
     n_foreign: int
 
     def __str__(self) -> str:
+        ends = "" if np.isnan(self.fpr95.low) else f" [{self.fpr95.low:.4f}, {self.fpr95.high:.4f}]"
         return (
             f"AUROC {self.auroc.value:.4f} [{self.auroc.low:.4f}, {self.auroc.high:.4f}], FPR at 95% TPR "
-            f"{self.fpr95.value:.4f} [{self.fpr95.low:.4f}, {self.fpr95.high:.4f}] "
-            f"({self.n_known} known, {self.n_foreign} out-of-distribution rows)"
+            f"{self.fpr95.value:.4f}{ends} ({self.n_known} known, {self.n_foreign} out-of-distribution rows)"
         )
 
 
@@ -59,7 +59,7 @@ def ood_detection(
     level : float, default=0.95
         Of the intervals.
     n_resamples : int, default=1000
-        Bootstrap samples for the interval of FPR95.
+        Bootstrap samples for the interval of FPR95; 0: none.
     rng : None, int or Generator
         Randomness.
 

@@ -11,6 +11,7 @@ from calibrant.core.inputs import check_forecast, to_array, to_float
 from calibrant.core.moments import wilson
 from calibrant.core.options import check_share
 from calibrant.core.results import Record
+from calibrant.core.weights import observations
 from calibrant.errors import input_error
 from calibrant.selective.uncertainty import at_most, forecast_uncertainty
 
@@ -29,11 +30,13 @@ class RejectionCurve(Record):
     high: Floats
     level: float
     n: int
+    #: How weights were read.
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         rows = zip(self.threshold, 100 * self.coverage, self.error, self.low, self.high, strict=True)
         lines = ["{:9.2f} {:5.1f}%  {:.4f} [{:.4f}, {:.4f}]".format(*row) for row in rows]
-        return "\n".join(["threshold   kept    error", *lines])
+        return "\n".join(["threshold   kept    error", *lines, *(f"Note: {note}." for note in self.notes)])
 
 
 def rejection_curve(
@@ -62,7 +65,7 @@ def rejection_curve(
     level : float, default=0.95
         Of the Wilson interval of each error.
     sample_weight : array-like of shape (n,), optional
-        Frequencies.
+        Frequencies; weights that are no counts are worth Kish's number of rows.
     classes, space
         As everywhere.
 
@@ -97,8 +100,12 @@ def rejection_curve(
     score = forecast_uncertainty(forecast, by, caller)
     weight = np.ones(forecast.n) if forecast.weights is None else forecast.weights
     wrong = weight * ~forecast.hit
-    kept = np.array([weight[at_most(score, t)].sum() for t in grid])
-    errors = np.array([wrong[at_most(score, t)].sum() for t in grid])
-    error = np.divide(errors, kept, out=np.full(len(grid), np.nan), where=kept > 0)
-    low, high = wilson(error, np.where(kept > 0, kept, np.nan), level)
-    return RejectionCurve(grid.copy(), error, kept / weight.sum(), low, high, level, forecast.n)
+    columns = np.stack([weight, wrong, weight if forecast.counts else weight**2])
+    kept, errors, squares = np.array([columns[:, at_most(score, t)].sum(axis=1) for t in grid]).reshape(-1, 3).T
+    error, n = (
+        np.divide(a, b, out=np.full(len(grid), np.nan), where=b > 0) for a, b in ((errors, kept), (kept**2, squares))
+    )
+    low, high = wilson(error, n, level)
+    return RejectionCurve(
+        grid.copy(), error, kept / weight.sum(), low, high, level, observations(forecast), forecast.notes
+    )

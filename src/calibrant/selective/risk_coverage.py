@@ -11,7 +11,7 @@ from calibrant._typing import RNG, Array, ArrayLike, Floats, Space
 from calibrant.core.inputs import check_forecast, check_names
 from calibrant.core.options import check_count, check_rng, check_share
 from calibrant.core.results import Interval, Record
-from calibrant.core.weights import are_counts
+from calibrant.core.weights import are_counts, observations
 from calibrant.errors import input_error
 from calibrant.selective.uncertainty import forecast_uncertainty
 
@@ -68,8 +68,8 @@ def _blocks(
     classes: ArrayLike | None,
     space: Space,
     caller: str,
-) -> tuple[Floats, Floats, Floats, Array, Floats, Array]:
-    """Check and sort: distinct scores ascending with Σw and Σw·wrong, and each row's block, weight and wrongness."""
+) -> tuple[Floats, Floats, Floats, Array, Floats, Array, int]:
+    """Check and sort: distinct scores ascending with Σw and Σw·wrong, each row's block, weight and wrongness, and n."""
     forecast = check_forecast(y_true, y_proba, caller=caller, sample_weight=sample_weight, classes=classes, space=space)
     score = forecast_uncertainty(forecast, by, caller)
     weight = np.ones(forecast.n) if forecast.weights is None else forecast.weights
@@ -80,7 +80,7 @@ def _blocks(
     values, where = np.unique(score, return_inverse=True)
     w: Floats = np.bincount(where, weight, len(values)).astype(np.float64)
     e: Floats = np.bincount(where, weight * wrong, len(values)).astype(np.float64)
-    return values, w, e, where, weight, wrong
+    return values, w, e, where, weight, wrong, observations(forecast)
 
 
 def _area(w: Floats, e: Floats) -> Floats:
@@ -152,12 +152,12 @@ def risk_coverage_curve(
     >>> curve.risk, curve.aurc, curve.excess_aurc
     (array([0.  , 0.  , 0.  , 0.25]), 0.0625, 0.0)
     """
-    values, w, e, _, weight, _ = _blocks(y_true, y_proba, by, sample_weight, classes, space, "risk_coverage_curve")
+    values, w, e, *_, n = _blocks(y_true, y_proba, by, sample_weight, classes, space, "risk_coverage_curve")
     total = w.sum()
     area = float(_area(w, e))
     best = float(_best(np.asarray(total), np.asarray(e.sum())))
     excess = max(area - best, 0.0) if area - best > 1e-15 else 0.0
-    return RiskCoverageCurve(np.cumsum(w) / total, np.cumsum(e) / np.cumsum(w), values, area, excess, len(weight))
+    return RiskCoverageCurve(np.cumsum(w) / total, np.cumsum(e) / np.cumsum(w), values, area, excess, n)
 
 
 def risk_coverage_interval(
@@ -212,10 +212,9 @@ def risk_coverage_interval(
     check_share(level, "level", caller)
     check_count(n_resamples, "n_resamples", caller, 1)
     generator = check_rng(rng, caller)
-    _, w, e, where, weight, wrong = _blocks(y_true, y_proba, by, sample_weight, classes, space, caller)
+    _, w, e, where, weight, wrong, total = _blocks(y_true, y_proba, by, sample_weight, classes, space, caller)
     if not are_counts(weight):
         raise input_error("sample_weight", caller, "be whole numbers", "fractions", "weights are frequencies here")
-    total = int(weight.sum())
 
     def value(w: Floats, e: Floats) -> Floats:
         area = _area(w, e)
@@ -286,7 +285,7 @@ def coverage_at_risk(
     check_share(risk, "risk", caller, "0.05")
     if delta is not None:
         check_share(delta, "delta", caller, "0.05")
-    values, w, e, _, weight, _ = _blocks(y_true, y_proba, by, sample_weight, classes, space, caller)
+    values, w, e, _, weight, _, n = _blocks(y_true, y_proba, by, sample_weight, classes, space, caller)
     kept, errors = np.cumsum(w), np.cumsum(e)
     if delta is None:
         good = np.flatnonzero(errors <= risk * kept * (1 + 1e-12))
@@ -296,9 +295,9 @@ def coverage_at_risk(
             raise input_error("sample_weight", caller, "be whole numbers", "fractions", "delta needs counts")
         best, bound = _guaranteed(kept, errors, risk, delta)
     if best < 0:
-        return SelectivePoint(0.0, -np.inf, np.nan, None, risk, delta, len(weight))
+        return SelectivePoint(0.0, -np.inf, np.nan, None, risk, delta, n)
     here = float(errors[best] / kept[best])
-    return SelectivePoint(float(kept[best] / kept[-1]), float(values[best]), here, bound, risk, delta, len(weight))
+    return SelectivePoint(float(kept[best] / kept[-1]), float(values[best]), here, bound, risk, delta, n)
 
 
 def _guaranteed(kept: Floats, errors: Floats, risk: float, delta: float) -> tuple[int, float | None]:

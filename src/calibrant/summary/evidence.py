@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,23 @@ if TYPE_CHECKING:
     from calibrant.metrics.recipes import ScoreSums
     from calibrant.summary.sums import RowSums
 
-__all__ = ["CellEvidence"]
+__all__ = ["CellEvidence", "left_out_notes"]
+
+
+def left_out_notes(rejected: Mapping[str, int], skipped: Collection[str]) -> list[str]:
+    """Return what a reader is told of rows and files that could not be used.
+
+    Examples
+    --------
+    >>> left_out_notes({"missing": 3, "label": 0}, ["a.parquet"])
+    ['3 rows were left out (3 missing)', '1 files could not be read and were left out']
+    """
+    notes = []
+    if why := reasons(rejected):
+        notes.append(f"{count(sum(rejected.values()))} rows were left out ({why})")
+    if skipped:
+        notes.append(f"{len(skipped)} files could not be read and were left out")
+    return notes
 
 
 class CellEvidence:
@@ -83,13 +99,8 @@ class CellEvidence:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Rows that an engine left out, and sums that give values alone."""
-        notes = []
-        if why := reasons(self.rejected):
-            notes.append(f"{count(sum(self.rejected.values()))} rows were left out ({why})")
-        if self.skipped:
-            notes.append(f"{len(self.skipped)} files could not be read and were left out")
-        return tuple(notes)
+        """Rows and files that an engine left out."""
+        return tuple(left_out_notes(self.rejected, self.skipped))
 
     def need_counts(self, what: str) -> None:
         """Refuse weights that are not whole numbers where `what` needs counts."""

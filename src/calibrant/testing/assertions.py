@@ -6,6 +6,7 @@ from typing import Any
 
 from calibrant._typing import ArrayLike
 from calibrant.core.options import check_type
+from calibrant.errors import InputError
 from calibrant.inference.verdict import event_name
 from calibrant.workflows.check import check
 
@@ -55,14 +56,16 @@ def assert_calibrated(
     """
     check_type(metric, str, "metric", "assert_calibrated", "be the name of a metric", "for example 'ks'")
     pvalues = {} if min_pvalue is None else {"ks": min_pvalue}
-    gate = check(
-        y_true,
-        y_proba,
-        max_values={metric: max_error},
-        min_pvalues=pvalues,
-        undecided=undecided,
-        **{"rng": 0, **options},
-    )
+    limits: dict[str, Any] = {"max_values": {metric: max_error}, "min_pvalues": pvalues, "undecided": undecided}
+    try:
+        gate = check(y_true, y_proba, **limits, **{"rng": 0, **options})
+    except InputError as error:
+        if error.argument not in ("max_values", "min_pvalues"):
+            raise
+        own = (
+            "min_pvalue" if error.argument == "min_pvalues" else "metric" if error.got == repr(metric) else "max_error"
+        )
+        raise error.renamed(argument=own, caller="assert_calibrated") from None
     broken = next((line for line in gate.lines if not line.passed), None)
     if broken is None:
         return

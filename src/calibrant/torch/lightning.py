@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant.errors import input_error, require
 from calibrant.torch.batch import IGNORE
 from calibrant.torch.metrics import DEFAULT_METRICS, StreamingCalibration
-from calibrant.torch.passes import evaluating, logits_of, run, split_batch
+from calibrant.torch.passes import each_loader, evaluating, logits_of, run, split_batch
 from calibrant.torch.scaling import TemperatureScaling
 from calibrant.torch.swag import SWAG
 
@@ -198,8 +198,9 @@ class TemperatureCallback(Callback):  # type: ignore[misc]  # lightning is untyp
         logits, targets = [], []
         plugin = trainer.precision_plugin
         with evaluating(network), plugin.forward_context():
-            for batch in loaders:
-                moved = pl_module.transfer_batch_to_device(plugin.convert_input(batch), pl_module.device, 0)
+            every = ((place, batch) for place, loader in enumerate(each_loader(loaders)) for batch in loader)
+            for place, batch in every:
+                moved = pl_module.transfer_batch_to_device(plugin.convert_input(batch), pl_module.device, place)
                 inputs, target = split_batch(moved)
                 if target is None:
                     raise input_error("val_dataloaders", "TemperatureCallback", "give targets", "none", "yield pairs")

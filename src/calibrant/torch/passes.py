@@ -116,6 +116,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+def each_loader(held: Any) -> Iterator[Iterable[Any]]:
+    """Yield the loaders of what Lightning takes: one, or lists and dictionaries of them."""
+    if isinstance(held, Mapping | list | tuple):
+        for part in held.values() if isinstance(held, Mapping) else held:
+            yield from each_loader(part)
+    else:
+        yield held
+
+
 def as_batches(loader: Any) -> Iterable[Any]:
     """Return a loader, or one batch that was given in its place."""
     return [loader] if isinstance(loader, Tensor | Mapping) else loader

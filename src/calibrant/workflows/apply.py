@@ -18,7 +18,7 @@ from calibrant.core.atomic import atomic_path, explained, refuse, sweep, tempora
 from calibrant.core.frames import is_frame, is_lazy
 from calibrant.core.results import Record
 from calibrant.core.text import count, reasons
-from calibrant.engines.apply import apply_frame, count_unusable, find_scores
+from calibrant.engines.apply import apply_frame, find_scores, look_through
 from calibrant.errors import FileError, InputError, input_error
 from calibrant.io.layout import Layout
 from calibrant.io.paths import TABLES, file_format, is_many, is_path, target_format
@@ -27,7 +27,7 @@ from calibrant.io.readers import read_arrays, read_predictions, read_table
 from calibrant.io.scale import scaled
 from calibrant.io.writers import new_names, write_arrays, write_table
 from calibrant.summary.files import summary_files
-from calibrant.workflows.in_sample import InSample, known_rows, write_mark
+from calibrant.workflows.in_sample import InSample, known_rows, seen_share, write_mark
 from calibrant.workflows.rejection import check_rejected_share
 from calibrant.workflows.second import calibrated_rows, maps_pairs
 from calibrant.workflows.sources import IN_MEMORY, Reading, left_out, names_of, on_files
@@ -171,7 +171,7 @@ def apply(
         if output is None:
             raise input_error("output", "apply", "name the file to write", "None", "output='calibrated.csv'")
         done = _apply_path(fitted, data, output, how, names_of(partition_by, "apply"))
-        if str(output) != "-" and Path(output).is_file():
+        if str(output) != "-" and Path(output).exists():
             write_mark(output, done.in_sample)
         return done
     if output is not None:
@@ -240,7 +240,7 @@ def _stream(fitted: Any, path: str | Path, out: str | Path, target: str, how: Re
     def work(scan: Any, module: Any, layout: Layout) -> Applied:
         frame = scan.open(module, how.master or "local[*]")
         note = _note(fitted, frame, layout)
-        n, rejected = _counted(fitted, frame, layout, how)
+        n, rejected, seen = _counted(fitted, frame, layout, how)
         for name in keys:
             if name not in scan.types and name not in scan.partitions:
                 raise FileError(f"{path} has no column {name!r} to partition by", hint="check {partition_by}")
@@ -252,7 +252,7 @@ def _stream(fitted: Any, path: str | Path, out: str | Path, target: str, how: Re
         else:
             with atomic_path(out) as temporary:
                 module.write(done, temporary, target)
-        return Applied(str(path), str(out), note, n=n, rejected=rejected)
+        return Applied(str(path), str(out), note, seen, n, rejected)
 
     done, scan = on_files(path, how, work, every=True)
     return replace(done, skipped=scan.skipped)
@@ -273,15 +273,15 @@ def _write_folder(module: Any, frame: Any, out: Path, keys: Sequence[str]) -> No
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _counted(fitted: Any, frame: Any, layout: Layout, how: Reading) -> tuple[int, dict[str, int]]:
+def _counted(fitted: Any, frame: Any, layout: Layout, how: Reading) -> tuple[int, dict[str, int], InSample | None]:
     """Count the rows that give NULL; raise before anything is written where the caller allows none or fewer."""
-    n, rejected = count_unusable(fitted, frame, layout, normalize=how.normalize)
+    n, rejected, share = look_through(fitted, frame, layout, normalize=how.normalize)
     out = sum(rejected.values())
     if how.strict and out:
         listed = ", ".join(f"{rows} {reason}" for reason, rows in rejected.items() if rows)
         raise FileError(f"{out} of {n} rows cannot be used ({listed})", hint="repair them, or leave out {strict}")
     check_rejected_share(rejected, n - out, how)
-    return n, rejected
+    return n, rejected, seen_share(fitted, share)
 
 
 def _note(fitted: Any, frame: Any, layout: Layout) -> str | None:
@@ -293,8 +293,8 @@ def _apply_table(fitted: Any, path: str | Path, out: str | Path, target: str, ho
     try:
         if is_regression(fitted):
             held = read_table(path, input_format=how.input_format)
-            n, rejected = _counted(fitted, held, how.layout, how)
-            note, seen = _map_table(fitted, path, out, target, how)
+            n, rejected, seen = _counted(fitted, held, how.layout, how)
+            note, _ = _map_table(fitted, path, out, target, how)
             return Applied(str(path), str(out), note, seen, n, rejected)
         note, seen = _map_table(fitted, path, out, target, replace(how, strict=False, max_rejected=None))
         return Applied(str(path), str(out), note, seen, rejected={"missing": 0, "outside": 0})
@@ -302,10 +302,10 @@ def _apply_table(fitted: Any, path: str | Path, out: str | Path, target: str, ho
         if not error.rows or how.strict or maps_pairs(fitted):
             raise
     frame = read_table(path, input_format=how.input_format)
-    n, rejected = _counted(fitted, frame, how.layout, how)
+    n, rejected, seen = _counted(fitted, frame, how.layout, how)
     note = _note(fitted, frame, how.layout)
     write_table(apply_frame(fitted, frame, how.layout, normalize=how.normalize), out, target)
-    return Applied(str(path), str(out), note, n=n, rejected=rejected)
+    return Applied(str(path), str(out), note, seen, n, rejected)
 
 
 def _map_table(fitted: Any, path: str | Path, out: str | Path, target: str, how: Reading) -> Done:
@@ -323,7 +323,7 @@ def _map_table(fitted: Any, path: str | Path, out: str | Path, target: str, how:
         write_table(_replaced(frame, rows, _shown(q, layout), path), out, target)
     else:
         write_arrays(_as_arrays(rows, _shown(q, layout)), out, target)
-    return note, known_rows(fitted, rows)
+    return note, known_rows(fitted, rows, normalize=how.normalize)
 
 
 def _shown(q: Floats, layout: Layout) -> Floats:
@@ -380,7 +380,7 @@ def _apply_arrays(fitted: Any, path: Path, out: str | Path, target: str, how: Re
         write_arrays(_as_arrays(rows, q), out, target)
     else:
         write_table(_as_table(rows, q), out, target)
-    return note, known_rows(fitted, rows)
+    return note, known_rows(fitted, rows, normalize=how.normalize)
 
 
 def _as_arrays(rows: Predictions, q: Floats) -> dict[str, Array]:

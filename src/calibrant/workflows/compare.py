@@ -21,8 +21,8 @@ from calibrant.io.paths import TABLES, file_format, is_many, is_path
 from calibrant.io.predictions import Predictions, column_of, to_evidence
 from calibrant.io.resolver import NO_MEANS
 from calibrant.summary.files import summary_files
-from calibrant.workflows.in_sample import InSample, find_mark, judged_in_sample, known_rows
-from calibrant.workflows.rejection import check_rejected_share
+from calibrant.workflows.in_sample import find_mark, judged_in_sample, known_rows, seen_share
+from calibrant.workflows.rejection import check_rejected
 from calibrant.workflows.second import aligned, check_files, open_all_rows, recalibrated
 from calibrant.workflows.sources import (
     ENGINES,
@@ -162,7 +162,7 @@ def compare(
         other = aligned(array_rows(y_true, after, replace(how, space=both[1])), rows, how)
         other = replace(other, truth=rows.truth, classes=other.classes or rows.classes)
     second = to_evidence(other, caller="compare", normalize=normalize and calibrator is None)
-    seen = None if calibrator is None else known_rows(fitted, rows)
+    seen = None if calibrator is None else known_rows(fitted, rows, normalize=normalize)
     _same_classes(first, second)
     first, second = (one.read_weights(weight_kind) for one in (first, second))
     done = compare_evidence(first, second, injective=injective, groups=groups, **settings)
@@ -203,7 +203,7 @@ def _compare_sources(
     if calibrator is not None:
         fitted = load(calibrator) if is_path(calibrator) else calibrator
         other = _recalibrated(fitted, rows, how)
-        injective, seen = _keeps_all(fitted), known_rows(fitted, rows)
+        injective, seen = _keeps_all(fitted), known_rows(fitted, rows, normalize=how.normalize)
     else:
         known = replace(how, labels_needed=False, known_classes=rows.classes)
         found, others = open_all_rows(second, known)
@@ -289,9 +289,10 @@ def _compare_cells(
             raise left_out(asked, "compare", "for means and variances: cells know none", given) from None
         raise
     done = replace(done, skipped=tuple(skipped))
-    check_rejected_share(done.rejected, done.n, how)
-    seen = InSample(share, fitted.fitted_on_.get("gain")) if share else None
-    return judged_in_sample(done, seen if calibrator is not None else find_mark(second) or find_mark(first))
+    check_rejected(done.rejected, done.n, how)
+    return judged_in_sample(
+        done, seen_share(fitted, share) if calibrator is not None else find_mark(second) or find_mark(first)
+    )
 
 
 _WORDS = {"vectors": "class probabilities", "pairs": "top-label pairs", "regression": "means and variances"}

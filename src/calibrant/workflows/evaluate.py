@@ -115,7 +115,8 @@ def evaluate(
         lacks a value is an error there, instead of being counted and left out.
     skip_bad_files, max_rejected
         Whether files that cannot be read are counted and left out; the largest fraction of rows (0.01, "1%") that may
-        be left out without an error.
+        be left out without an error. Without it rows that lack a value are left out, and an unknown label, a score out
+        of range or a bad weight is an error.
     input_format : str, optional
         Format of a file when its suffix does not say.
     positive : optional

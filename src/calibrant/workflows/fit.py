@@ -32,7 +32,7 @@ from calibrant.io.suspicions import say_suspicions
 from calibrant.scores.rules import as_score
 from calibrant.summary.files import load_summaries
 from calibrant.summary.summary import Summary
-from calibrant.workflows.rejection import check_rejected_share
+from calibrant.workflows.rejection import check_rejected
 from calibrant.workflows.second import recalibrated
 from calibrant.workflows.sources import SAME_COLUMNS, Reading, array_rows, is_large, left_out, on_files, open_rows
 
@@ -335,7 +335,7 @@ def _fit_frame(
     if how.strict and any(sample.rejected.values()):
         listed = ", ".join(f"{rows} {reason}" for reason, rows in sample.rejected.items() if rows)
         raise FileError(f"some rows cannot be used ({listed})", hint="repair them, or leave out {strict}")
-    check_rejected_share(sample.rejected, sample.n, how)
+    check_rejected(sample.rejected, sample.n, how)
     done = _fit_rows(sample.predictions, method, how.normalize, wishes | {"rng": rng}, progress)
     known: dict[str, Any] = {"n": sample.n, "rejected": sample.rejected}
     if sample.whole:

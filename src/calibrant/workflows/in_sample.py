@@ -17,12 +17,12 @@ import numpy as np
 
 from calibrant.core.atomic import write_text
 from calibrant.core.fingerprint import moment_rows, share_seen
-from calibrant.core.links import softmax
+from calibrant.core.links import input_scores
 from calibrant.core.text import percent
 from calibrant.inference.verdict import Verdict
 from calibrant.io.predictions import Predictions
 
-__all__ = ["InSample", "find_mark", "judged_in_sample", "known_rows", "write_mark"]
+__all__ = ["InSample", "find_mark", "judged_in_sample", "known_rows", "seen_share", "write_mark"]
 
 _TITLES = {"nll": "NLL", "brier": "Brier score", "dss": "Dawid–Sebastiani score", "crps": "CRPS", "rps": "RPS"}
 PROVE = "or fit on one part and prove on the other: calibrant fit FILE --holdout 0.3 -o cal.json"
@@ -71,33 +71,41 @@ class InSample:
         return {"share": self.share, "cross_fitted_gain": self.gain}
 
 
-def known_rows(fitted: Any, rows: Predictions) -> InSample | None:
+def seen_share(fitted: Any, share: float) -> InSample | None:
+    """Return the finding for a share of rows that a calibrator was fitted on; None where there are none."""
+    return InSample(share, fitted.fitted_on_.get("gain")) if share > 0 else None
+
+
+def known_rows(fitted: Any, rows: Predictions, *, normalize: bool = False) -> InSample | None:
     """Return whether a calibrator was fitted on these rows; None where it was not, or does not know."""
     known = getattr(fitted, "fitted_on_", None)
     if not known:
         return None
     if rows.kind == "regression":
         share = 0.0 if rows.variance is None else share_seen(known, moment_rows(rows.scores, rows.variance))
-        return InSample(share, known.get("gain")) if share > 0 else None
-    scores = np.asarray(rows.scores)
-    if rows.space == "logit" and fitted.input_space == "proba":
-        scores = softmax(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
+        return seen_share(fitted, share)
+    scores = input_scores(np.asarray(rows.scores), rows.space, fitted.input_space, normalize=normalize)
     if rows.kind == "vectors" and rows.classes is not None and scores.ndim == 2:
         names = [str(name) for name in fitted.classes_]
         places = {str(name): place for place, name in enumerate(rows.classes)}
         if set(names) == set(places):
             scores = scores[:, [places[name] for name in names]]
-    share = share_seen(known, scores, fitted.input_space)
-    return InSample(share, known.get("gain")) if share > 0 else None
+    return seen_share(fitted, share_seen(known, scores, fitted.input_space))
 
 
 def _mark(path: str | Path) -> Path:
-    whole = Path(f"{path}.in-sample.json")
+    whole = Path(f"{Path(path)}.in-sample.json")
     name = os.fsencode(whole.name)  # a name has at most 255 bytes
     return whole if len(name) <= 255 else whole.with_name(f"{hashlib.sha256(name).hexdigest()}.in-sample.json")
 
 
 def _digest(path: str | Path) -> str:
+    """Return the checksum of a file; of a directory that of the names and sizes of its files."""
+    if Path(path).is_dir():
+        files = sorted(
+            (str(one.relative_to(path)), one.stat().st_size) for one in Path(path).rglob("*") if one.is_file()
+        )
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -112,9 +120,9 @@ def write_mark(path: str | Path, found: InSample | None) -> None:
 
 
 def find_mark(path: Any) -> InSample | None:
-    """Return what stands beside a file, if it belongs to its content."""
+    """Return what stands beside a file or directory, if it belongs to its content."""
     mark = _mark(path) if isinstance(path, str | Path) else None
-    if mark is None or not mark.is_file() or not Path(path).is_file():
+    if mark is None or not mark.is_file() or not Path(path).exists():
         return None
     try:
         found = json.loads(mark.read_text(encoding="utf-8"))

@@ -185,7 +185,10 @@ def _sliced(data: Any, how: Reading, by: tuple[str, ...]) -> dict[tuple[Any, ...
     stored = load_summaries(data)
     if stored is not None:
         return stored.regrouped(by).sorted_parts()
-    return cells_of(data, None, how, by).sorted_parts()
+    found = cells_of(data, None, how, by)
+    for part in found.parts.values():
+        part.skipped = found.whole.skipped
+    return found.sorted_parts()
 
 
 def day_name(path: str | Path) -> str | None:

@@ -1,14 +1,18 @@
-"""How many rows may be left out: the share that a caller allows."""
+"""Which rows may be left out: missing values, and others as far as the caller allows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from calibrant.core.text import count, reasons
 from calibrant.errors import FileError, input_error
 
-__all__ = ["check_rejected_share", "share_of"]
+__all__ = ["check_rejected", "check_rejected_share", "share_of"]
+
+#: What is wrong with the data, not missing from them, by reason.
+_WRONG = {"label": "with an unknown label", "outside": "with scores out of range", "weight": "with a bad weight"}
 
 
 def share_of(given: float | str, caller: str) -> float:
@@ -38,4 +42,21 @@ def check_rejected_share(rejected: Mapping[str, int], n: int, how: Any) -> None:
         raise FileError(
             f"{count(out)} of {count(out + n)} rows cannot be used ({reasons(rejected)}), more than {100 * most:g}%",
             hint="repair the rows, or raise {max_rejected}",
+        )
+
+
+def check_rejected(rejected: Mapping[str, int], n: int, how: Any) -> None:
+    """Refuse data with rows that are wrong rather than missing a value, unless the caller allows a share of them.
+
+    The rest would be judged as if nothing were the matter: of percentages of a rare event few exceed 1.
+    """
+    check_rejected_share(rejected, n, how)
+    wrong = {words: rejected.get(reason, 0) for reason, words in _WRONG.items()}
+    if how.max_rejected is None and any(wrong.values()):
+        rows = n + sum(rejected.values())
+        most = max(5, math.ceil(100 * (1 - n / rows)))
+        scale = " (percentages: divide by 100)" if rejected.get("outside") else ""
+        raise FileError(
+            f"{count(sum(wrong.values()))} of {count(rows)} rows cannot be used ({reasons(wrong)})",
+            hint=f"repair them{scale}, or allow them with {{max_rejected={most}%}}",
         )

@@ -137,7 +137,7 @@ def report(
             raise left_out("after", "report", "next to a file or frame", "an array", "give {calibrator}")
         after = _after(y_true, after, rows, how)
     page = _page(opened, after, fitted, compare_methods, about)
-    _say_in_sample(page, y_true, fitted, rows)
+    _say_in_sample(page, y_true, fitted, rows, normalize)
     if compare_methods and fitted is None and (opened.cells is not None or opened.evidence.task != "classes"):
         what = "cells" if opened.cells is not None else _WORDS[opened.evidence.task]
         page.summary["notes"].append(f"methods of recalibration are not compared on {what}")
@@ -208,11 +208,11 @@ def _page(opened: Opened, after: Any, calibrator: Any, compare_methods: bool, ab
     return report_evidence(evidence, after=after, calibrator=calibrator, compare_methods=compare_methods, **settings)
 
 
-def _say_in_sample(page: Report, y_true: Any, fitted: Any, rows: Predictions | None) -> None:
+def _say_in_sample(page: Report, y_true: Any, fitted: Any, rows: Predictions | None, normalize: bool) -> None:
     """Say on the page that the calibrator was fitted on these rows, in place of calling the change better."""
     seen = find_mark(y_true)
     if fitted is not None:
-        seen = None if rows is None else known_rows(fitted, rows)
+        seen = None if rows is None else known_rows(fitted, rows, normalize=normalize)
     if seen is None:
         return
     page.summary["in_sample"] = seen.to_dict()

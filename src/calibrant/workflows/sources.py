@@ -32,7 +32,7 @@ from calibrant.io.scale import scaled
 from calibrant.io.suspicions import say_suspicions
 from calibrant.summary.files import load_summaries
 from calibrant.summary.slices import Slices
-from calibrant.workflows.rejection import check_rejected_share
+from calibrant.workflows.rejection import check_rejected
 
 __all__ = [
     "ENGINES", "LAYOUT", "SAME_COLUMNS", "Opened", "Reading", "array_rows", "left_out", "names_of", "need_bins",
@@ -315,7 +315,7 @@ def on_files(data: Any, how: Reading, work: Callable[[Any, Any, Layout], Any], *
 
 
 def _checked(found: Slices, how: Reading) -> Any:
-    check_rejected_share(found.rejected, found.whole.n, how)
+    check_rejected(found.rejected, found.whole.n, how)
     if found.whole.pairs:
         how.refuse(("normalize",), "for top-label pairs")
     return found

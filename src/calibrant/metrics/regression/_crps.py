@@ -59,4 +59,4 @@ def crps(
     >>> crps([0.0], [0.0], [1.0])  # (√2 − 1)/√π
     0.2337
     """
-    return RowMean(crps_rows, crps_law, levels_only=True)
+    return RowMean(crps_rows, crps_law, table_levels=())

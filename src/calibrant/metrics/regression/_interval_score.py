@@ -13,16 +13,19 @@ from calibrant.core.options import check_share
 from calibrant.core.parallel import map_chunks
 from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
-from calibrant.metrics.regression.recipes import RowMean
+from calibrant.metrics.regression.recipes import RowMean, unstated
 
 
 def interval_rows(rows: Rows, level: float) -> Floats:
     """Return the interval score of the central interval of each row."""
     alpha = 1 - level
+    ends = np.array([alpha / 2, 1 - alpha / 2])
+    if rows.table is not None and not rows.table.states(ends).all():
+        raise unstated("level", "interval_score", f"{level:g}", rows.table.central_levels())
 
     def visit(item: tuple[slice, Prediction]) -> Floats:
         y = rows.y[item[0]]
-        low, high = item[1].quantile(np.array([alpha / 2, 1 - alpha / 2])).T
+        low, high = item[1].quantile(ends).T
         miss = np.maximum(low - y, 0) + np.maximum(y - high, 0)
         return np.asarray(high - low + 2 / alpha * miss)  # [1] eq. (43)
 
@@ -62,7 +65,7 @@ def interval_score(
     Parameters
     ----------
     level : float, default 0.9
-        Probability the interval claims to hold.
+        Probability the interval claims to hold; a table of quantiles must state both ends.
 
     Notes
     -----
@@ -74,5 +77,5 @@ def interval_score(
     >>> interval_score([0.0], [0.0], [1.0], level=0.9)  # 2·1.6449, nothing outside
     3.2897
     """
-    score = partial(interval_rows, level=check_share(level, "level", "interval_score"))
-    return RowMean(score, levels_only=True)
+    alpha = 1 - check_share(level, "level", "interval_score")
+    return RowMean(partial(interval_rows, level=level), table_levels=(alpha / 2, 1 - alpha / 2))

@@ -13,11 +13,13 @@ from calibrant.core.declare import Metric, Recipe
 from calibrant.core.parallel import map_chunks
 from calibrant.core.predictions import Means, Prediction
 from calibrant.core.rows import Rows
-from calibrant.metrics.regression.recipes import RowMean
+from calibrant.metrics.regression.recipes import RowMean, unstated
 
 
 def pinball_rows(rows: Rows, levels: Floats) -> Floats:
     """Return the pinball loss of each row, mean over the levels."""
+    if rows.table is not None and not (stated := rows.table.states(levels)).all():
+        raise unstated("levels", "pinball", f"{levels[~stated][0]:g}", rows.table.levels.tolist())
 
     def visit(item: tuple[slice, Prediction]) -> Floats:
         gap = rows.y[item[0]][:, None] - item[1].quantile(levels)
@@ -58,6 +60,8 @@ def pinball(
 
     Notes
     -----
+    A table of quantiles has a value at the levels it states, and is refused at others.
+
     mean over rows and levels of max(τ(y − q), (τ − 1)(y − q)). With m equally spaced levels twice the value tends to
     the CRPS as m grows.
 
@@ -67,4 +71,5 @@ def pinball(
     >>> pinball([1.0], [0.0], [1.0], levels=[0.5])  # half the absolute error
     0.5
     """
-    return RowMean(partial(pinball_rows, levels=check_levels(levels, "pinball")), levels_only=True)
+    checked = check_levels(levels, "pinball")
+    return RowMean(partial(pinball_rows, levels=checked), table_levels=tuple(checked.tolist()))

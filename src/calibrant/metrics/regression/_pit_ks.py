@@ -38,9 +38,9 @@ class PitDistance(Recipe):
     rng: RNG = None
 
     @property
-    def levels_only(self) -> bool:
-        """The PIT needs levels alone."""
-        return True
+    def table_levels(self) -> tuple[float, ...]:
+        """The PIT of a table is right at any levels."""
+        return ()
 
     def value(self, forecast: Rows) -> float:
         """Return the distance."""

@@ -45,9 +45,9 @@ class QuantileError(Recipe):
         return np.asarray((gap**self.norm).mean(axis=-1) ** (1 / self.norm))
 
     @property
-    def levels_only(self) -> bool:
-        """The PIT needs levels alone."""
-        return True
+    def table_levels(self) -> tuple[float, ...]:
+        """The PIT of a table is right at any levels."""
+        return ()
 
     def value(self, forecast: Rows) -> float:
         """Return the error."""

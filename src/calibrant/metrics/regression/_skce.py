@@ -11,8 +11,10 @@ import numpy as np
 from calibrant._typing import ArrayLike
 from calibrant.core.declare import Metric, Recipe
 from calibrant.core.inputs import check_names
+from calibrant.core.options import check_count
 from calibrant.core.predictions import Means
 from calibrant.core.resampling import Null
+from calibrant.core.row_evidence import digest
 from calibrant.core.rows import Rows
 from calibrant.core.weights import effective_n
 from calibrant.errors import UndefinedWarning, input_error
@@ -25,12 +27,13 @@ from calibrant.metrics.regression.kernel import (
     null_draws,
     pair_sum,
     row_points,
+    spread,
     unbiased_value,
 )
 from calibrant.metrics.regression.nulls import NormalNull
 
 CALLER = "skce"
-SkceEstimator = Literal["unbiased", "biased", "block", "linear"]
+SkceEstimator = Literal["auto", "unbiased", "biased", "block", "linear"]
 #: Pairs that blocks may compare at most, about: the block size shrinks from 50 as the rows grow.
 PAIRS = 5_000_000
 
@@ -51,6 +54,7 @@ class NormalKernelError(Recipe):
 
     def __post_init__(self) -> None:
         check_names(self.estimator, ("auto", "unbiased", "biased", "block", "linear"), "estimator", CALLER)
+        check_count(self.block_size, "block_size", CALLER, 2, "50")
 
     def value(self, forecast: Rows) -> float:
         """Return the estimate; nan with a warning without a pair."""
@@ -63,7 +67,7 @@ class NormalKernelError(Recipe):
             return pair_sum(points, weights, lengths)[0] / forecast.total**2
         if self._size(forecast) <= 1:
             return undefined("two rows")
-        if self.estimator == "auto" and forecast.n > ALL_PAIRS:
+        if self.in_blocks(forecast):
             return float(self._blocks(forecast, lengths).mean())
         return unbiased_value(points, forecast.weights, lengths)
 
@@ -73,21 +77,25 @@ class NormalKernelError(Recipe):
             return None
         points = row_points(forecast)
         lengths = check_lengths(self.bandwidth, points, CALLER, forecast.weights)
-        if self.estimator == "unbiased" or forecast.n <= ALL_PAIRS:
+        if not self.in_blocks(forecast):
             return Null(null_draws(points, self._size(forecast), lengths, n_resamples, rng))
         values = self._blocks(forecast, lengths)
         return NormalNull(0.0, float(values.std(ddof=1) / np.sqrt(len(values))))
+
+    def in_blocks(self, rows: Rows) -> bool:
+        """Whether there are too many rows for all pairs."""
+        return self.estimator == "auto" and (rows.total if rows.counts else rows.n) > ALL_PAIRS
 
     def _size(self, rows: Rows) -> float:
         """Return for how many rows the weights stand: their sum if they are counts, else Kish's number."""
         return rows.total if rows.counts else effective_n(rows.weights, rows.n)
 
     def _blocks(self, rows: Rows, lengths: tuple[float, float]) -> np.ndarray:
-        points = row_points(rows)
-        if rows.weights is not None:  # blocks know no weights: draw rows by weight, always the same ones
-            pick = np.random.default_rng(0).choice(rows.n, ALL_PAIRS, p=rows.weights / rows.total)
-            points = Points(*(column[pick] for column in points))
-        return block_values(points, int(np.clip(PAIRS // rows.n, 2, 50)), lengths)
+        points = spread(row_points(rows), rows.weights, PAIRS)
+        # a random order that the rows decide alone; one order for all data would pair the same ranks of truths forever
+        order = np.random.default_rng(int(digest(points), 16)).permutation(len(points.y))
+        points = Points(*(column[order] for column in points))
+        return block_values(points, int(np.clip(PAIRS // len(points.y), 2, 50)), lengths)
 
     def _block_mean(self, points: Points, rows: Rows, lengths: tuple[float, float]) -> float:
         size = 2 if self.estimator == "linear" else self.block_size
@@ -99,8 +107,6 @@ class NormalKernelError(Recipe):
                 "weights",
                 "use estimator='unbiased', or repeat rows",
             )
-        if size < 2:
-            raise input_error("block_size", CALLER, "be at least 2", str(size), "50 is the default")
         values = block_values(points, size, lengths)
         return float(values.mean()) if len(values) else undefined("one whole block")
 
@@ -114,7 +120,7 @@ METRIC = Metric(
     bound=None,
     weakness="its scale depends on the kernel, so compare it only with itself; unbiased values may be negative",
     paper="Widmann, Lindsten & Zachariah (2021), Calibration tests beyond classification, ICLR",
-    cost="O(n²) time in tiles, O(n) memory; block O(n·block_size), linear O(n)",
+    cost="O(n²) time in tiles up to 5,000 rows, O(n) in blocks above; O(n) memory",
     state="all rows",
     range=(-4.0, 4.0),
     task="regression",
@@ -129,29 +135,29 @@ def skce_normal(
     mean: Means,
     variance: ArrayLike | None = None,
     *,
-    estimator: SkceEstimator = "unbiased",
+    estimator: SkceEstimator = "auto",
     bandwidth: Bandwidth = "median",
     block_size: int = 50,
     sample_weight: ArrayLike | None = None,
 ) -> Recipe:
     """Measure how far normal forecasts are from calibrated, by comparing pairs of rows.
 
-    Of samples and quantiles the normal distribution with the same mean and variance is judged. `evaluate` takes all
-    pairs up to 5,000 rows and blocks above.
+    Of samples and quantiles the normal distribution with the same mean and variance is judged.
 
     Parameters
     ----------
-    estimator : {"unbiased", "biased", "block", "linear"}, default "unbiased"
-        Mean over pairs of different rows; over all pairs; mean over blocks of the unbiased value (O(n · block_size));
-        blocks of two.
+    estimator : {"auto", "unbiased", "biased", "block", "linear"}, default "auto"
+        Mean over pairs of different rows ("unbiased"); over all pairs; mean over blocks of the unbiased value
+        (O(n · block_size)); blocks of two. "auto" is "unbiased" up to 5,000 rows; above it takes blocks of 50 (fewer
+        beyond 100,000) rows, in a random order that depends on the rows alone.
     bandwidth : "median", "published", float or pair of floats, default "median"
         Lengths ℓ₁ of the kernel on forecasts and ℓ₂ of the kernel on truths. "published" is 1 for both, which sees
         nothing when y is large (house prices: every pair of forecasts is then infinitely far apart).
     block_size : int, default 50
         For ``estimator="block"``; an incomplete last block is dropped.
     sample_weight : array-like of shape (n,), optional
-        Counts of equal rows, or importance weights, whose pairs weigh w_i·w_j; not for blocks, which depend on the
-        row order.
+        Counts of equal rows, or importance weights, whose pairs weigh w_i·w_j; not for "block" and
+        "linear", which depend on the row order.
 
     Returns
     -------

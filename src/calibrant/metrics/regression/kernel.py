@@ -15,7 +15,7 @@ from calibrant.errors import input_error
 
 __all__ = [
     "ALL_PAIRS", "Bandwidth", "Points", "block_values", "check_lengths", "expected_terms", "null_draws", "pair_sum",
-    "pair_terms", "row_points", "unbiased_value"
+    "pair_terms", "row_points", "spread", "unbiased_value"
 ]  # fmt: skip
 
 Bandwidth = float | tuple[float, float] | Literal["median", "published"]
@@ -25,7 +25,7 @@ TILE = 192
 #: Rows used for the median heuristic, and for the spectrum of the test.
 MEDIAN_ROWS = 1000
 SPECTRUM_ROWS = 300
-#: Largest n for which the test looks at all pairs.
+#: Largest n for which value and test look at all pairs.
 ALL_PAIRS = 5000
 
 
@@ -144,16 +144,26 @@ def expected_terms(
     return np.asarray(np.exp(-np.hypot(a.mean - b.mean, a.std - b.std) / lengths[0]) * bracket)
 
 
+def spread(points: Points, weights: Floats | None, most: int) -> Points:
+    """Return at most so many rows, evenly spaced over all of them when sorted: the same whatever order they came in.
+
+    A count w stands for w rows; of other weights as many rows as there are are taken evenly over the sum of weights.
+    """
+    order = np.lexsort((points.variance, points.mean, points.y))
+    w = np.ones(len(order)) if weights is None else weights[order]
+    ends = np.cumsum(w)
+    m = min(int(ends[-1]) if are_counts(weights) else int(np.count_nonzero(w)), most)
+    rows = order[np.searchsorted(ends, (np.arange(m) + 0.5) * (ends[-1] / m))]
+    return Points(*(column[rows] for column in points))
+
+
 def median_lengths(points: Points, weights: Floats | None = None) -> tuple[float, float]:
-    """Median Wasserstein distance of forecasts and median distance of truths, over evenly spaced rows.
+    """Median Wasserstein distance of forecasts and median distance of truths, over at most a thousand rows.
 
     Whole weights repeat rows. A median of 0 (most forecasts equal, or nearer than 1e-100) gives way to the mean, and
     that to 1.
     """
-    index = np.arange(len(points.y))
-    if weights is not None and are_counts(weights):
-        index = np.repeat(index, weights.astype(np.int64))
-    sub = Points(*(column[index[:: -(-len(index) // MEDIAN_ROWS)]] for column in points))
+    sub = spread(points, weights if are_counts(weights) else None, MEDIAN_ROWS)
     upper = np.triu_indices(len(sub.y), 1)
 
     def typical(distance: Floats) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.core.moments import NullMoments, pearson_tails, supported
+from calibrant.core.moments import NullMoments, pearson_tails, skewness_of, supported
 from calibrant.core.rows import Rows
 
 __all__ = [
@@ -45,7 +45,7 @@ class SumNull(NullMoments):
 
 def _law(mean: float, second: float, third: float, total: float, excess: float) -> SumNull:
     """Return the distribution of a mean from Σ of the rows' variances and third central moments."""
-    skewness = third / second**1.5 * math.sqrt(total)
+    skewness = skewness_of(second, third) * math.sqrt(total)
     return SumNull(mean, math.sqrt(second) / total, skewness, total, excess)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from calibrant._typing import ArrayLike, Floats
@@ -11,9 +11,21 @@ from calibrant.core.declare import Recipe
 from calibrant.core.inputs import check_groups
 from calibrant.core.moments import Moments, NullMoments, mean_moments
 from calibrant.core.rows import Rows
+from calibrant.errors import InputError, input_error
 from calibrant.metrics.recipes import ScoreSums
 
-__all__ = ["RowMean"]
+__all__ = ["RowMean", "unstated"]
+
+
+def unstated(argument: str, caller: str, got: str, known: Sequence[float]) -> InputError:
+    """Return the refusal of a level that a table of quantiles does not state."""
+    if not known:
+        return input_error(
+            argument, caller, "be stated by the quantiles: they state no central interval", got, "use crps"
+        )
+    listed = ", ".join(f"{level:g}" for level in known[:9]) + ", …" * (len(known) > 9)
+    hint = f"pass {argument}=" + (f"{known[-1]:g}" if argument == "level" else f"[{listed}]")
+    return input_error(argument, caller, f"be stated by the quantiles ({listed})", got, hint)
 
 
 @dataclass(frozen=True)
@@ -24,8 +36,7 @@ class RowMean(Recipe):
     law: Callable[[Rows], NullMoments] | None = None
     #: Means are shown as they are.
     link: None = None
-    #: Whether a table of quantiles suffices.
-    levels_only: bool = False
+    table_levels: tuple[float, ...] | None = None
 
     def rows(self, rows: Rows) -> Floats:
         """Return the score of each row."""
