@@ -29,7 +29,6 @@ FITTED: dict[str, tuple[Any, ...]] = {
     "joint": (False, True),
     "keep_argmax": (False, True),
     "loss": ("nll", "brier"),
-    "max_knots": (2, 100),
     "monotone": (False, True),
     "n_bins": (1, 2, 15),
     "n_components": (1, 2),

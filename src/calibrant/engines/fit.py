@@ -30,7 +30,7 @@ from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
 from calibrant.core.arguments import check_options
 from calibrant.core.options import check_type
-from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
+from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots
 from calibrant.core.tables import Table
 from calibrant.engines.batches import Batch, first_length, reduce_rows
 from calibrant.engines.expressions import choose
@@ -102,10 +102,7 @@ def fit_summary(calibrator: Any, summary: Summary) -> Any:
     if isinstance(calibrator, SplineCalibration):
         _fit_spline(calibrator, summary)
     elif isinstance(calibrator, IsotonicMulticlass):
-        thresholds, values = isotonic_knots(_pieces(summary.tables(Pooled())[0]))
-        calibrator.thresholds_, calibrator.values_, calibrator.table_error_ = thin_knots(
-            thresholds, values, calibrator.max_knots
-        )
+        calibrator.thresholds_, calibrator.values_ = isotonic_knots(_pieces(summary.tables(Pooled())[0]))
     elif isinstance(calibrator, IsotonicOneVsRest | HistogramBinning):
         _fit_curves(calibrator, summary)
     elif isinstance(calibrator, PlattScaling | BetaCalibration):
