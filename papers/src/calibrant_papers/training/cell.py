@@ -192,7 +192,8 @@ def run_cell(plan: Plan, cell: Cell, folder: Path) -> Document:
     results: dict[str, Any] = {}
     for name, temperature in (("1", 1.0), ("optimal", temper.temperature_)):
         cal, test, foreign = (Predictive.from_logits(logits[part], temperature=temperature) for part in logits)
-        share, mean = swap_in(*(selective.uncertainty(part.proba) for part in (test, foreign)), cell.seed)
+        known, unknown = (selective.uncertainty(part.proba) for part in (test, foreign))
+        share, mean = swap_in(known, unknown, cell.seed)
         rejection = selective.rejection_curve(images.y_test, test.proba)
         found = selective.ood_detection(test.proba, foreign.proba, n_resamples=0, rng=cell.seed)
         results[name] = {
