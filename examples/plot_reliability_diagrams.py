@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from calibrant import measure
+from calibrant import metric
 from calibrant.plots import plot_ks, plot_reliability
 
 images, digit = load_digits(return_X_y=True)
@@ -25,7 +25,7 @@ y, p = digit[test], model.predict_proba(images[test])
 # %%
 # Dots are bins, their area is the number of rows; the weighted mean length of the gaps is the ECE.
 bins = plot_reliability(y, p)
-print(f"ECE {measure('ece', y, p):.4f}, from the picture {(bins.weight * abs(bins.x - bins.y)).sum() / len(y):.4f}")
+print(f"ECE {metric('ece', y, p):.4f}, from the picture {(bins.weight * abs(bins.x - bins.y)).sum() / len(y):.4f}")
 
 # %%
 # No bins to choose: the isotonic (CORP) curve and the smooth curve.

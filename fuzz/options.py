@@ -70,7 +70,7 @@ def in_order(function: Callable[..., Any], source: str = "arrays") -> Case:
         if parameter.default is parameter.empty or name in ALWAYS:
             made = OBJECTS[name](rng) if name in OBJECTS else next(iter(SENSIBLE.get(name, ("x",))), "x")
             given[name] = made
-    if "max_fit_seconds" in parameters:
+    if {"method", "candidates"} <= parameters.keys():
         given["method"] = "temperature"  # the automatic choice takes seconds
     return {"rows": rows, "options": given, "bounds": ()}
 

@@ -106,7 +106,7 @@ SENSIBLE: dict[str, tuple[Any, ...]] = {
     "input_format": (None, "csv"),
     "jobs": (1,),
     "k": (0, 1),
-    "kernel": ("exponential", "gaussian", "triweight"),
+    "kernel": ("exponential", "gaussian"),
     "lengths": (1.0, (0.5, 2.0)),
     "max_error": (0.05, 1.0),
     "methods": (["ts"], ["ts", "irova"]),

@@ -18,14 +18,12 @@ from calibrant.calibrators import list_calibrators
 EXCLUDED = {
     "calibrant.load": "see damaged artifacts",
     "calibrant.predict_from_json": "see damaged artifacts",
-    "regression.load": "see damaged artifacts",
     "engines.apply_paths": "an old name of `apply`, which warns",
     "engines.evaluate_paths": "an old name of `evaluate`, which warns",
     "inference.compare_evidence": "takes two pieces of evidence on the same rows: see `compare`",
     "inference.null_distribution": "takes recipes, which `evaluate` makes",
     "inference.evaluate_slices": "takes parts that `evaluate` makes",
     "datasets.draw_labels": "takes a generator and checked rows",
-    "datasets.hundred_classes": "reads files that are not everywhere",
     "estimators.root": "takes checked numbers",
     "scores.paired_difference": "takes checked columns",
     "views.needs_rows": "makes an error",
@@ -37,7 +35,6 @@ EXCLUDED = {
     "errors.require": "imports a package",
     "errors.spell": "words of an error",
     "testing.check_calibrator": "a suite of tests that takes seconds",
-    "testing.check_engine": "a suite of tests that takes a function of the caller",
     "testing.check_loss": "a suite of tests that takes a function of the caller",
     "testing.check_metric": "a suite of tests that takes seconds",
 }

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from calibrant.calibrators._natural_spline import NaturalBasis
 from calibrant.errors import FileError, InputError
 from calibrant_papers import list_targets, reproduce, reproduction, store
 from calibrant_papers.book import book_markdown, summary_page, write_book, write_target
 from calibrant_papers.commands.reproduce import command
+from calibrant_papers.hundred_classes import hundred_classes
 from calibrant_papers.reproduction import PAPERS, Outcome, Target, attempt
+from calibrant_papers.targets.gupta_tables import fit_published
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult
 from helpers import ROOT, data_path
 
@@ -323,3 +326,33 @@ def test_a_run_in_shards_resumes_and_ends_in_one_book(tmp_path, monkeypatch):
     refused = CliRunner().invoke(command, ["all", "--shard", "3/2", "-o", str(tmp_path)])
     assert refused.exit_code == 2
     assert "--shard" in refused.output
+
+
+def test_published_spline_is_the_swapped_interpolation():
+    score, hit = np.array([0.2, 0.5, 0.5, 0.9]), np.array([0, 1, 0, 1])
+    thresholds, values, knots = fit_published(score, hit, 3)
+    at = score + NaturalBasis(3).spline(np.array([0, 1 / 3, 2 / 3, 1]), 1) @ knots
+
+    def official(q):
+        i = int(np.searchsorted(score, q))
+        if i in (0, 4):
+            return at[min(i, 3)]
+        share = (q - score[i - 1]) / (score[i] - score[i - 1])
+        return share * at[i - 1] + (1 - share) * at[i]
+
+    query = [0.1, 0.2, 0.21, 0.4, 0.5, 0.51, 0.7, 0.9, 0.95]
+    np.testing.assert_allclose(np.interp(query, thresholds, values), [official(q) for q in query], rtol=1e-12)
+
+
+def test_hundred_classes_is_the_published_run():
+    data = hundred_classes(part="all")
+    right = data.y_proba.argmax(1) == data.y_true
+    assert right[:10_000].mean() == 0.8763  # printed by the authors for the calibration part
+    assert right[10_000:].mean() == 0.8635
+    assert data.errors["ce2"] == 0.0
+    test = hundred_classes(scale=1.5)
+    assert test.y_proba.shape == (10_000, 100)
+    assert np.array_equal(test.y_true, data.y_true[10_000:])
+    assert np.array_equal(test.truth, data.y_proba[10_000:])
+    assert test.errors["gap"] == pytest.approx(0.0466, abs=1e-4)
+    assert 0.05 < test.errors["ce2"] < 0.1

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from calibrant.errors import FileError, InputError
 from calibrant_papers import training
-from calibrant_papers.training.cell import predicted_class_ace
+from calibrant_papers.training.cell import predicted_class_ace, swap_in
 from calibrant_papers.training.images import FILES, HOW_TO_GET, load_images, read_idx
 from calibrant_papers.training.report import error_falls
 from helpers import load_data
@@ -389,3 +389,13 @@ def test_outputs_of_published_networks_are_features(monkeypatch):
         load_images("cifar10-outputs")
     with pytest.raises(InputError, match="data of train"):
         load_images("imagenet-outputs")
+
+
+def test_swap_in_by_hand():
+    rng = np.random.default_rng(4)
+    known, foreign = rng.uniform(0, 0.4, 500), rng.uniform(0.4, 1, 90)
+    share, mean = swap_in(known, foreign, 0)
+    assert share[[0, 50, 100]].tolist() == [0.0, 0.5, 1.0]
+    assert mean[0] == pytest.approx(0.2, abs=0.02)
+    assert mean[-1] == pytest.approx(foreign.mean(), abs=0.03)
+    assert (np.diff(mean) > 0).all()

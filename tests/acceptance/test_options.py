@@ -154,7 +154,6 @@ ROWS: dict[tuple[str, str], Row] = {
     ("fit", "--criterion"): Row({"*": ["--criterion", "brier"], "regression": ["--criterion", "crps"]}, drop=("--method",)),
     ("fit", "--preserve"): Row(["--preserve", "order"], drop=("--method",)),
     ("fit", "--candidate"): Row({"*": ["--candidate", "temperature"], "regression": ["--candidate", "std-scaling"]}, drop=("--method",)),
-    ("fit", "--max-seconds"): Row(["--max-seconds", "0.0001"], drop=("--method",)),
     ("fit", "--fast"): Row(["--fast"], drop=("--method",)),
     ("fit", "--holdout"): Row(["--holdout", "0.4"]),
     ("fit", "--seed"): Row(["--seed", "7"], drop=("--method",)),

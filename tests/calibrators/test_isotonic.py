@@ -105,7 +105,6 @@ def test_multiclass_equals_scikit_learn_on_the_flattened_pairs(weighted, monkeyp
     expected = flat.predict(new.ravel()).reshape(new.shape) + 1e-9 * new
     fitted = IsotonicMulticlass().fit(p, y, sample_weight=weight if weighted else None)
     np.testing.assert_allclose(fitted.predict_proba(new), expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
-    assert fitted.table_error_ == 0.0
 
 
 def test_a_row_of_zeros_keeps_its_input():
@@ -152,25 +151,10 @@ def test_order_is_kept_on_real_logits(cifar):
     np.testing.assert_array_equal(p.argmax(axis=1), q.argmax(axis=1))
 
 
-def test_a_thinned_table_says_how_far_it_may_be_off(cifar):
-    logits, labels = cifar["cal"]
-    exact = IsotonicMulticlass(space="logit").fit(logits, labels)
-    thin = IsotonicMulticlass(space="logit", max_knots=40).fit(logits, labels)
-    grid = np.linspace(0, 1, 10_001)
-    gap = np.abs(
-        np.interp(grid, thin.thresholds_, thin.values_) - np.interp(grid, exact.thresholds_, exact.values_)
-    ).max()
-    assert len(thin.thresholds_) <= 42
-    assert 0 < gap <= thin.table_error_ == 0.05
-    assert exact.table_error_ == 0.0
-
-
 @pytest.mark.parametrize("method", [IsotonicOneVsRest, IsotonicMulticlass])
 def test_options_are_checked(method):
     with pytest.raises(InputError, match="epsilon"):
         method(epsilon=-1.0).fit([0.2, 0.8], [0, 1])
-    with pytest.raises(InputError, match="max_knots"):
-        IsotonicMulticlass(max_knots=1).fit([0.2, 0.8], [0, 1])
 
 
 def test_many_classes_fit_without_an_array_of_pairs():

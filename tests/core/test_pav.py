@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.core.pav import isotonic_fit, isotonic_hits, isotonic_knots, pav, thin_knots
+from calibrant.core.pav import isotonic_fit, isotonic_hits, isotonic_knots, pav
 
 
 @pytest.mark.parametrize("decimals", [None, 2, 1])
@@ -77,14 +77,3 @@ def test_weight_zero_takes_the_value_before():
     np.testing.assert_array_equal(fitted, [0.0, 0.0, 0.0, 0.5, 0.5])
     assert np.isnan(pav(np.ones(2), np.zeros(2))).all()
     assert len(pav(np.empty(0), np.empty(0))) == 0
-
-
-def test_thinned_table_stays_within_its_bound():
-    rng = np.random.default_rng(9)
-    thresholds, values = np.sort(rng.random(5000)), np.sort(rng.beta(0.2, 0.3, 5000))
-    few, at, bound = thin_knots(thresholds, values, 100)
-    query = rng.random(20_000)
-    error = np.abs(np.interp(query, few, at) - np.interp(query, thresholds, values)).max()
-    assert len(few) <= 102
-    assert 0 < error <= bound == 0.02
-    assert thin_knots(thresholds, values, 5000)[2] == 0.0

@@ -73,20 +73,6 @@ def test_two_gaussians_truth_by_quadrature(beta, one, two):
     assert datasets.two_gaussians(5, beta0=0.0, beta1=-2.0).errors["ce2"] == 0.0
 
 
-def test_hundred_classes_is_the_published_run():
-    data = datasets.hundred_classes(part="all")
-    right = data.y_proba.argmax(1) == data.y_true
-    assert right[:10_000].mean() == 0.8763  # printed by the authors for the calibration part
-    assert right[10_000:].mean() == 0.8635
-    assert data.errors["ce2"] == 0.0
-    test = datasets.hundred_classes(scale=1.5)
-    assert test.y_proba.shape == (10_000, 100)
-    assert np.array_equal(test.y_true, data.y_true[10_000:])
-    assert np.array_equal(test.truth, data.y_proba[10_000:])
-    assert test.errors["gap"] == pytest.approx(0.0466, abs=1e-4)
-    assert 0.05 < test.errors["ce2"] < 0.1
-
-
 def test_dirichlet_family():
     mixed = datasets.dirichlet_temperature(50_000, n_classes=4, concentration=0.5, mixing=0.4, rng=0)
     gap = np.sqrt(((mixed.y_proba - mixed.truth) ** 2).sum(1).mean())
@@ -126,7 +112,6 @@ def test_mistakes():
         lambda: datasets.hidden_miscalibration(alpha=0.4),
         lambda: datasets.accuracy_replaced(spread=0.5),
         lambda: datasets.two_gaussians(beta1=0),
-        lambda: datasets.hundred_classes(part="train"),
         lambda: datasets.dirichlet_temperature(temperature=0),
         lambda: datasets.dirichlet_temperature(mixing=1),
     ):

@@ -26,7 +26,6 @@ NO_EXAMPLE = {
     "apply_paths": "streams files; shown in the guide",
     "evaluate_paths": "the name of version 0.1 for calibrant.evaluate",
     "open_paths": "gives an engine's own object",
-    "hundred_classes": "draws 2 million normals; shown in the studies",
     "null_distribution": "works on recipes, not on arrays",
     "require": "imports an optional library",
     "refresh_batch_norm": "needs a trained network",

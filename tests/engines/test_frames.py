@@ -12,9 +12,9 @@ from calibrant.errors import FileError, InputError, MissingExtraError
 from calibrant.io.layout import Layout
 from calibrant.io.paths import expand
 from calibrant.summary.summary import Summary
-from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
 from calibrant.workflows.evaluate import evaluate
 from calibrant.workflows.sources import Reading, summarize_data
+from engines.agreement import assert_same, check_engine, hostile_predictions
 from helpers import where_installed
 
 

@@ -18,8 +18,8 @@ from tests.engines.test_frames import spellings
 from calibrant.engines import batches
 from calibrant.engines.frames import collect, summarize
 from calibrant.summary.summary import Summary
-from calibrant.testing.engines import assert_same, check_engine, hostile_predictions
 from calibrant.workflows.sources import Reading, summarize_data
+from engines.agreement import assert_same, check_engine, hostile_predictions
 
 pytestmark = [
     pytest.mark.spark,

@@ -13,7 +13,6 @@ from calibrant.selective import (
     rejection_curve,
     risk_coverage_curve,
     risk_coverage_interval,
-    swap_in,
     uncertainty,
 )
 from helpers import load_data
@@ -219,21 +218,8 @@ def test_delong_covers_a_known_area():
     assert 0.91 <= inside / 300 <= 0.985
 
 
-def test_swap_in_by_hand():
-    rng = np.random.default_rng(4)
-    known, foreign = rng.uniform(0, 0.4, 500), rng.uniform(0.4, 1, 90)
-    curve = swap_in(known, foreign, by="score", rng=0)
-    assert curve.share[[0, 50, 100]].tolist() == [0.0, 0.5, 1.0]
-    assert curve.uncertainty[0] == pytest.approx(0.2, abs=0.02)
-    assert curve.uncertainty[-1] == pytest.approx(foreign.mean(), abs=0.03)
-    assert (np.diff(curve.uncertainty) > 0).all()
-    assert curve.rises
-    assert not swap_in(foreign, known, by="score", rng=0).rises
-    assert swap_in(known, foreign, by="score", rng=0).uncertainty.tolist() == curve.uncertainty.tolist()
-
-
 def test_foreign_digits_are_less_sure():
-    """The paper's figure 2 on real images: forecasts of a linear model on digits and on clothes."""
+    """Real images: forecasts of a linear model on digits and on clothes."""
     from sklearn.linear_model import LogisticRegression
 
     digits, clothes = load_data("mnist_images"), load_data("fashion_mnist_subset")
@@ -244,7 +230,6 @@ def test_foreign_digits_are_less_sure():
     model = LogisticRegression(max_iter=60, tol=0.05).fit(flat(clothes["x_train"]), clothes["y_train"])
     known, foreign = (model.predict_proba(flat(x["x_test"][:1500])) for x in (clothes, digits))
     assert ood_detection(known, foreign, rng=0, n_resamples=50).auroc.low > 0.6
-    assert swap_in(known, foreign, rng=0).rises
 
 
 @pytest.mark.parametrize(
@@ -261,7 +246,6 @@ def test_foreign_digits_are_less_sure():
         (lambda y, p: risk_coverage_interval(y, p, what="auc"), "what"),
         (lambda y, p: ood_detection([np.nan], [1.0], by="score"), "nan at row 0"),
         (lambda y, p: ood_detection([], [1.0], by="score"), "no rows"),
-        (lambda y, p: swap_in(p, p, batch_size=0), "batch_size"),
     ],
 )
 def test_misuse_is_named(call, words):
@@ -279,7 +263,6 @@ def test_results_are_plain():
         risk_coverage_curve(y, p),
         coverage_at_risk(y, p, risk=0.2),
         ood_detection(p, p, rng=0, n_resamples=10),
-        swap_in(p, p, rng=0),
     ):
         assert isinstance(result.to_dict(), dict)
         assert str(result)

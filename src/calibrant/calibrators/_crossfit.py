@@ -270,11 +270,8 @@ class Crossing:
             floor = self.floor(every, self.weights)
             return list(map_chunks(lambda entry: self.fit(entry, every, self.weights, floor), entries))
 
-    def run(self, splits: Sequence[Sequence[Split]], *, whole: bool, seconds: float | None = None) -> Held:
-        """Cross-fit all over repeated splits; keep whole forecasts or only those of the truth.
-
-        Candidates that would not end in time are left out; the first fold shows it.
-        """
+    def run(self, splits: Sequence[Sequence[Split]], *, whole: bool) -> Held:
+        """Cross-fit all over repeated splits; keep whole forecasts or only those of the truth."""
         flat = [(index, split) for repeat in splits for index, split in enumerate(repeat)]
         draws = [draw for draw, repeat in enumerate(splits) for _ in repeat]
         starts = np.concatenate([[0], np.cumsum([len(split.held) for _, split in flat])])
@@ -312,33 +309,20 @@ class Crossing:
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the comparison judges by held-out rows
             floors = [self.floor(split.fit, split.fit_weights) for _, split in flat]
-            keep = np.arange(m) if seconds is None else self._within(one, spent, seconds / (len(flat) + 1))
-            order = keep[::-1].tolist()  # the long fits first; the longest is awaited last
-            tasks = [(0, member) for member in order if seconds is None]
+            order = list(range(m))[::-1]  # the long fits first; the longest is awaited last
+            tasks = [(0, member) for member in order]
             tasks += [(n, member) for member in [*order[1:], order[0]] for n in range(1, len(flat))]
             list(map_chunks(one, tasks))
-        self.entries = [self.entries[i] for i in keep]
         return Held(
-            truth[:, keep],
-            None if out is None else out[keep],
+            truth,
+            out,
             codes,
             np.concatenate([split.held_weights for _, split in flat]) / len(splits),
             np.concatenate([np.full(len(split.held), index) for index, split in flat]),
             row,
             np.repeat(draws, np.diff(starts)),
-            spent[keep],
+            spent,
         )
-
-    def _within(self, one: Callable[[tuple[int, int]], None], spent: Floats, seconds: float) -> Array:
-        """Run the first fold, simplest candidates first, and keep those that fit the time of one fold."""
-        keep: list[int] = []
-        for member in range(len(self.entries)):
-            one((0, member))
-            if member == 0 or spent[[*keep, member]].sum() <= seconds:
-                keep.append(member)
-            if spent.sum() > 2 * seconds:
-                break
-        return np.asarray(keep)
 
 
 def forecast(fitted: Calibrator, scores: Scores) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._typing import Array, Bools, Floats
+from calibrant._typing import Array, Floats
 from calibrant.core.pav import Pieces
 
 #: Scores at which a curve is stored, and rows at which a monotone fit is held to its constraints.
@@ -103,25 +103,3 @@ def _constrain(gram: Floats, free: Floats, score: Floats, rows: Floats) -> Float
     residual = np.append(G.T @ (dual / scale), short @ (dual / scale) - 1.0)
     step = -residual[:-1] / residual[-1]
     return np.asarray(free + solve_triangular(root.T, step, lower=False))
-
-
-def fit_published(score: Floats, hit: Bools, n_knots: int) -> tuple[Floats, Floats, Floats]:
-    """Return the curve of the authors' program to the letter, as knots of a piecewise linear map.
-
-    Rows stay in the order they came in where scores tie, the first row sits at fractile 0, and the two weights of the
-    interpolation are swapped: between two calibration scores the map runs from the later value to the earlier one and
-    jumps at the scores. A jump is written as two knots one float apart.
-    """
-    basis = NaturalBasis(n_knots)
-    order = np.argsort(score, kind="stable")
-    ordered, n = score[order].astype(np.float64), len(score)
-    x = np.linspace(0.0, 1.0, n)
-    gap = np.cumsum(hit[order] - ordered) / n
-    coefficients = np.linalg.lstsq(basis.spline(x), gap, rcond=None)[0]
-    fitted = ordered + basis.spline(x, 1) @ coefficients
-    first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
-    last = np.append(first[1:], n) - 1
-    arrive = np.append(fitted[first[0]], fitted[last[:-1]])
-    leave = np.append(fitted[first[1:]], fitted[-1])
-    knots = np.stack([ordered[first], np.nextafter(ordered[first], 2.0)], axis=1).ravel()
-    return knots, np.stack([arrive, leave], axis=1).ravel(), coefficients

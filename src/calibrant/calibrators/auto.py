@@ -55,9 +55,6 @@ class AutoCalibrator(Calibrator):
         Use only methods that keep the predicted class, or the ranking of all classes.
     candidates : sequence of short names or calibrators, optional
         The field; the uncalibrated forecast always takes part. Default: the methods that earned their place, see Notes.
-    max_fit_seconds : float, optional
-        Leave out candidates that would take longer together, simplest first. The only option that makes a
-        result depend on the machine.
     mixture : bool, default True
         False ships one method: the simplest within one standard error of the best.
     proof : bool, default False
@@ -154,7 +151,6 @@ class AutoCalibrator(Calibrator):
         *,
         preserve: Literal["argmax", "order"] | None = None,
         candidates: Sequence[str | Calibrator] | None = None,
-        max_fit_seconds: float | None = None,
         mixture: bool = True,
         proof: bool = False,
         cv: int = 5,
@@ -166,7 +162,6 @@ class AutoCalibrator(Calibrator):
         self.criterion = criterion
         self.preserve = preserve
         self.candidates = candidates
-        self.max_fit_seconds = max_fit_seconds
         self.mixture = mixture
         self.proof = proof
         self.cv = cv
@@ -238,7 +233,7 @@ class AutoCalibrator(Calibrator):
             self.reason_ = "no change: too few rows to hold any out"
             return
         score = as_score(self.criterion, caller)
-        held = compared.run(splits, whole=not isinstance(score, Log), seconds=self.max_fit_seconds)
+        held = compared.run(splits, whole=not isinstance(score, Log))
         verdict = judge(
             held,
             compared.entries,

@@ -10,8 +10,7 @@ from calibrant._typing import Array, ArrayLike, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.isotonic import add_share, check_epsilon
-from calibrant.core.options import check_count
-from calibrant.core.pav import isotonic_hits, isotonic_knots, thin_knots
+from calibrant.core.pav import isotonic_hits, isotonic_knots
 from calibrant.core.programs import Graph, Node
 
 #: Scores sorted at a time (8 MB), unless the hits are so many that larger chunks save searches.
@@ -29,16 +28,11 @@ class IsotonicMulticlass(Calibrator):
     epsilon : float, default 1e-9
         Fraction of the input added to the curve, as published: it makes the map strictly increasing, so order and
         accuracy are kept. 0 gives the bare fit, which keeps the order up to ties.
-    max_knots : int, default 65536
-        Beyond this size the fitted curve is stored on a grid of its values (`table_error_` tells how much that
-        can change it). Fits of less than about ten million rows never get there.
 
     Attributes
     ----------
     thresholds_, values_ : arrays
         Ends of the constant stretches of the curve and the values there.
-    table_error_ : float
-        Largest distance of the stored from the exact curve: 0 unless `max_knots` was exceeded, then 2/`max_knots`.
 
     Notes
     -----
@@ -73,24 +67,19 @@ class IsotonicMulticlass(Calibrator):
     default_loss = "brier"
     view: ClassVar[View] = "rank"
     free_parameters: ClassVar[float] = float("inf")  # the curve grows with the rows
-    state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "table_error_")
+    state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_")
 
     thresholds_: Floats
     values_: Floats
-    table_error_: float
 
-    def __init__(
-        self, *, epsilon: float = 1e-9, max_knots: int = 65536, space: Space = "proba", classes: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1e-9, space: Space = "proba", classes: ArrayLike | None = None) -> None:
         self.epsilon = epsilon
-        self.max_knots = max_knots
         self.space = space
         self.classes = classes
 
     def _check_options(self, caller: str) -> None:
         super()._check_options(caller)
         check_epsilon(self.epsilon, caller)
-        check_count(self.max_knots, "max_knots", caller, 2, "65536")
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         n, k = scores.n, scores.n_classes
@@ -108,8 +97,7 @@ class IsotonicMulticlass(Calibrator):
 
         hit = np.concatenate([take(rows)[np.arange(rows.stop - rows.start), codes[rows]] for rows in chunks])
         pieces = isotonic_hits(chunks, block, hit, None if unit else weights)
-        thresholds, values = isotonic_knots(pieces)  # [1] section 3.3.2, steps 1 and 2
-        self.thresholds_, self.values_, self.table_error_ = thin_knots(thresholds, values, self.max_knots)
+        self.thresholds_, self.values_ = isotonic_knots(pieces)  # [1] section 3.3.2, steps 1 and 2
 
     def _map(self, graph: Graph, x: Node) -> Node:
         fitted = graph.interp(x, self.thresholds_, self.values_)

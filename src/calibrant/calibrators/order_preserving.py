@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,8 +35,6 @@ class OrderPreserving(Calibrator):
 
     Parameters
     ----------
-    kind : {"diagonal"}, default "diagonal"
-        The family: the same function of each class's own score (DIAG in [1]).
     smoothness : float, optional
         λ of the penalty on bending; large gives a straight line (temperature scaling). None lets the evidence
         of the calibration rows choose it.
@@ -95,18 +93,15 @@ class OrderPreserving(Calibrator):
     view: ClassVar[View] = "log"
     free_parameters: ClassVar[float] = N_KNOTS  # the slopes
     state: ClassVar[tuple[str, ...]] = ("knots_", "slopes_", "smoothness_")
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"kind": ("diagonal",)}
 
     def __init__(
         self,
-        kind: Literal["diagonal"] = "diagonal",
         *,
         smoothness: float | None = None,
         floor: Floor = "fit",
         space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
-        self.kind = kind
         self.smoothness = smoothness
         self.floor = floor
         self.space = space

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant._typing import Array, ArrayLike, Bools, Floats, Ints, Space
 from calibrant.calibrators._base import Calibrator
 from calibrant.calibrators._common import fact
-from calibrant.calibrators._natural_spline import fit_curve, fit_published
+from calibrant.calibrators._natural_spline import fit_curve
 from calibrant.calibrators._scores import Scores, View
 from calibrant.calibrators.application import frame_order
 from calibrant.core.inputs import to_array
@@ -42,15 +42,12 @@ class SplineCalibration(Calibrator):
         Evenly spaced knots on the fractiles; 6 as in the paper's main table. Curves per class need more, about three
         for each class, because a class's scores are small in most rows.
     target : str, default "top-1"
-        Which score is repaired: ``"top-r"`` the r-th largest, ``"within-r"`` the sum of the r largest, ``"classwise"``
-        every class by a curve of its own, ``"all-ranks"`` every rank by a curve of its own.
+        Which score is repaired: ``"top-1"`` the largest, ``"within-r"`` the sum of the r largest, ``"classwise"`` every
+        class by a curve of its own, ``"all-ranks"`` every rank by a curve of its own.
     monotone : bool, default False
         Hold the curve to new scores that never fall as the score rises and stay in [0, 1] (a quadratic program).
     keep_argmax : bool, default True
         Hold the classes outside the repaired ranks below those inside, so that the predicted class stays.
-    interpolation : {"linear", "official"}, default "linear"
-        "official" repeats the authors' program with its swapped interpolation weights and its treatment of ties,
-        to reproduce their tables; it takes no weights and depends on the order of tied rows.
 
     Attributes
     ----------
@@ -98,7 +95,6 @@ class SplineCalibration(Calibrator):
     view: ClassVar[View] = "rank"
     free_parameters: ClassVar[float] = 6  # the knots of the one curve of the default target
     state: ClassVar[tuple[str, ...]] = ("thresholds_", "values_", "coefficients_")
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"interpolation": ("linear", "official")}
 
     thresholds_: list[Floats]
     values_: list[Floats]
@@ -111,7 +107,6 @@ class SplineCalibration(Calibrator):
         target: str = "top-1",
         monotone: bool = False,
         keep_argmax: bool = True,
-        interpolation: str = "linear",
         space: Space = "proba",
         classes: ArrayLike | None = None,
     ) -> None:
@@ -119,7 +114,6 @@ class SplineCalibration(Calibrator):
         self.target = target
         self.monotone = monotone
         self.keep_argmax = keep_argmax
-        self.interpolation = interpolation
         self.space = space
         self.classes = classes
 
@@ -130,20 +124,13 @@ class SplineCalibration(Calibrator):
 
     def _fit(self, scores: Scores, codes: Ints, weights: Floats) -> None:
         kind, r = parse_target(self.target, "SplineCalibration.fit")
-        if r >= scores.n_classes + (kind == "top"):
+        if r >= scores.n_classes:
             rule = f"name a rank that {scores.n_classes} classes have"
             raise input_error("target", "SplineCalibration.fit", rule, repr(self.target), "lower the number")
-        official = self.interpolation == "official"
-        if official and not (weights == 1).all():
-            rule, hint = "be left out with interpolation='official'", "use interpolation='linear'"
-            raise input_error("sample_weight", "SplineCalibration.fit", rule, "weights", hint)
-
         if not self._by_odds:
             scores = scores.as_view("proba")
 
         def one(pair: tuple[Floats, Bools]) -> tuple[Floats, Floats, Floats]:
-            if official:
-                return fit_published(*pair, self.n_knots)
             table = pool_ties(*pair, weights)
             return fit_curve(table, self.n_knots, self.monotone, sigmoid(table.first) if self._by_odds else None)
 
@@ -155,7 +142,7 @@ class SplineCalibration(Calibrator):
     @property
     def _by_odds(self) -> bool:
         """Whether curves run over log-odds: logits, and a score that is the probability of one class."""
-        return self.space == "logit" and self.interpolation == "linear" and parse_target(self.target, "")[0] != "within"
+        return self.space == "logit" and parse_target(self.target, "")[0] != "within"
 
     def recalibrate(self, scores: ArrayLike) -> Floats:
         """Map the repaired score alone, as the paper evaluates it.
@@ -202,9 +189,7 @@ class SplineCalibration(Calibrator):
         p = self._probabilities(graph, x)
         scored, ranked = x if self._by_odds else p, graph.take(p, order)
         by_rank = graph.take(scored, order)
-        if kind == "top" and r > 1:
-            proposal = self._rank(graph, ranked, self._curves(graph, graph.columns(by_rank, r - 1, r)), r)
-        elif kind in ("top", "within"):
+        if kind in ("top", "within"):
             inside, after = graph.columns(ranked, 0, r), graph.columns(ranked, r, k)
             target = graph.columns(by_rank, 0, 1) if kind == "top" else graph.minimum(graph.sum(inside), 1.0)
             total = graph.maximum(self._curves(graph, target), r / k)
@@ -221,22 +206,6 @@ class SplineCalibration(Calibrator):
                 proposal = graph.concat([top, rest])
         return graph.take(proposal, graph.rank(x))
 
-    def _rank(self, graph: Graph, ranked: Node, new: Node, r: int) -> Node:
-        """Replace the r-th largest score (r > 1) and rescale the others; held, those before stay above it."""
-        k, held = self.n_classes_, self.keep_argmax
-        before = graph.columns(ranked, 0, r - 1)
-        if held:
-            new = graph.minimum(new, (1.0 - MARGIN) / r)
-        floor = new * (1.0 + MARGIN) if held else None
-        if r == k:
-            return graph.concat([share(graph, before, 1.0 - new, r - 1, floor=floor), new])
-        after = graph.columns(ranked, r, k)
-        total = (1.0 - new) * (graph.sum(after) / (graph.sum(before) + graph.sum(after)))
-        if held:
-            total = graph.minimum(total, graph.minimum((k - r) * new, 1.0 - r * new))
-        after = share(graph, after, total, k - r, cap=new if held else None)
-        return graph.concat([share(graph, before, 1.0 - new - total, r - 1, floor=floor), new, after])
-
 
 def parse_target(target: str, caller: str) -> tuple[str, int]:
     """Return the kind of target ("top", "within", "classwise", "all-ranks") and its rank r (1 if it has none)."""
@@ -244,10 +213,12 @@ def parse_target(target: str, caller: str) -> tuple[str, int]:
         raise input_error("target", caller, "be a word", repr(target), "use 'top-1'")
     if target in ("classwise", "all-ranks"):
         return target, 1
-    kind, _, number = str(target).partition("-")
-    if kind in ("top", "within") and number.isdecimal() and int(number) >= 1:
-        return kind if int(number) > 1 else "top", int(number)
-    rule = "be 'top-r', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'"
+    if target in ("top-1", "within-1"):
+        return "top", 1
+    kind, _, number = target.partition("-")
+    if kind == "within" and number.isdecimal() and int(number) > 1:
+        return kind, int(number)
+    rule = "be 'top-1', 'within-r' (r = 1, 2, …), 'classwise' or 'all-ranks'"
     raise input_error("target", caller, rule, repr(target), "take 'top-1'")
 
 
@@ -273,7 +244,7 @@ def target_pairs(scores: Scores, codes: Ints, kind: str, r: int) -> list[tuple[F
     if kind == "all-ranks":
         return [(np.ascontiguousarray(ranked[:, j]), place == j) for j in range(k)]
     if kind == "top":
-        return [(np.ascontiguousarray(ranked[:, r - 1]), place == r - 1)]
+        return [(ranked[:, 0], place == 0)]
     return [(np.minimum(ranked.sum(axis=1), 1.0), place < r)]
 
 

@@ -61,12 +61,6 @@ class Criterion(click.Choice):  # type: ignore[type-arg]  # generic only in newe
 )
 @click.option("--preserve", type=click.Choice(["argmax", "order"]), help="Keep the predicted class, or every ranking.")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Method to compare (repeat).")
-@click.option(
-    "--max-seconds",
-    "max_fit_seconds",
-    type=click.FloatRange(0, min_open=True),
-    help="Leave out methods that would take longer together.",
-)
 @click.option("--fast", is_flag=True, help="Fewer methods and folds: about a tenth of the time.")
 @click.option(
     "--holdout",

@@ -112,10 +112,6 @@ class Convention:
     average: str
     quirks: tuple[str, ...]
 
-    def bins_used(self, n_bins: int, *, classwise: bool = False) -> int:
-        """Return how many bins of positive width stand behind ``n_bins`` (Kull et al.: 14 for 15 class-wise)."""
-        return n_bins - 1 if classwise and self.classwise is _kull_classwise else n_bins
-
 
 CONVENTIONS: dict[str, Convention] = {
     entry.name: entry

@@ -45,7 +45,6 @@ class KDECurves:
     grid: Floats
     density: Floats
     frequency: Floats
-    half_width: float
 
     def integrate(self, norm: float) -> float:
         """Return ∫ |s − π̂(s)|^p p̂(s) ds / ∫ p̂(s) ds by the trapezoid rule: a mean, so it lies in [0, 1].
@@ -113,7 +112,7 @@ def kde_curves(
     density = smooth(w)[inside] / total
     joint = smooth(wt)[inside] / total
     frequency = np.minimum(np.divide(joint, density, out=np.zeros_like(joint), where=density > 0), 1.0)
-    return KDECurves(x[inside], density, frequency, half)
+    return KDECurves(x[inside], density, frequency)
 
 
 def local_curve(score: Floats, w: Floats, wt: Floats, decay: float, points: int = 101) -> tuple[Floats, Floats]:

@@ -17,8 +17,7 @@ from calibrant._typing import Array, Bools, Floats, Ints
 from calibrant.core.parallel import map_chunks
 
 __all__ = [
-    "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots",
-    "thin_knots"
+    "Pieces", "isotonic_fit", "isotonic_hits", "isotonic_knots", "pav", "pool_hits", "pool_ties", "smooth_knots"
 ]  # fmt: skip
 
 
@@ -211,28 +210,3 @@ def pool_ties(score: Array, outcome: Array, weight: Floats | None = None) -> Pie
     weights = np.ones(len(score)) if weight is None else weight[order]
     hits = np.add.reduceat(weights * outcome[order], start)
     return Pieces(ordered[start], ordered[start], np.add.reduceat(weights, start), hits)
-
-
-def thin_knots(thresholds: Floats, values: Floats, n_knots: int) -> tuple[Floats, Floats, float]:
-    """Return at most about `n_knots` knots of a non-decreasing map into [0, 1] and a bound of the error.
-
-    Knots are kept where the value leaves a cell of width 2/`n_knots`. Between two kept knots both maps lie
-    between the same two values, and those differ by less than a cell unless they were neighbors before: so
-    the maps differ nowhere by more than the cell width, the bound that is returned (0 if nothing was dropped).
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 1001)
-    >>> few, at, bound = thin_knots(x, x, 20)
-    >>> len(few) <= 22, bound
-    (True, 0.1)
-    >>> bool(np.abs(np.interp(x, few, at) - x).max() <= bound)
-    True
-    """
-    if len(thresholds) <= n_knots:
-        return thresholds, values, 0.0
-    cells = max(1, n_knots // 2)
-    cell = np.minimum((values * cells).astype(np.int64), cells - 1)
-    change = cell[1:] != cell[:-1]
-    keep = np.concatenate([[True], change]) | np.concatenate([change, [True]])
-    return thresholds[keep], values[keep], 1.0 / cells

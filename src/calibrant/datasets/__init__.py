@@ -2,9 +2,9 @@
 
 from calibrant.datasets.constructions import accuracy_replaced, collapsed, hidden_miscalibration
 from calibrant.datasets.forecasts import SimulatedForecast, draw_labels
-from calibrant.datasets.simulations import dirichlet_temperature, hundred_classes, two_gaussians
+from calibrant.datasets.simulations import dirichlet_temperature, two_gaussians
 
 __all__ = [
     "SimulatedForecast", "accuracy_replaced", "collapsed", "dirichlet_temperature", "draw_labels",
-    "hidden_miscalibration", "hundred_classes", "two_gaussians"
+    "hidden_miscalibration", "two_gaussians"
 ]  # fmt: skip

@@ -1,21 +1,18 @@
-"""Continuous models with known truth: the two Gaussians of Zhang et al., Gruber's 100 classes, Dirichlet families."""
+"""Continuous models with known truth: the two Gaussians of Zhang et al., Dirichlet families."""
 
 from __future__ import annotations
 
-import base64
 import math
 
 import numpy as np
 
 from calibrant._typing import RNG, Floats
-from calibrant.core.inputs import check_names
 from calibrant.core.links import sigmoid, softmax
 from calibrant.core.options import check_count, check_number, check_rng, check_scale
-from calibrant.datasets._orientation import SIGNS
 from calibrant.datasets.forecasts import SimulatedForecast, draw_labels
 from calibrant.errors import input_error
 
-__all__ = ["dirichlet_temperature", "hundred_classes", "two_gaussians"]
+__all__ = ["dirichlet_temperature", "two_gaussians"]
 
 
 def _positive(value: float, argument: str, caller: str) -> None:
@@ -74,71 +71,6 @@ def two_gaussians(n: int = 1000, *, beta0: float = 0.5, beta1: float = -1.5, rng
         errors,
         np.stack([1 - true, true], axis=1),
         about="one feature, logistic forecast, truth by quadrature",
-    )
-
-
-def hundred_classes(*, part: str = "test", scale: float = 1.0, seed: int = 1) -> SimulatedForecast:
-    """Gruber & Buettner's simulated 100-class model: 10,000 rows of calibrated forecasts with realistic confidence.
-
-    For each class i 200 logits ~ N(e_i, S_i), S_i inverse Wishart with scale 100·I and 100 degrees of freedom; labels
-    are drawn from the softmax. The first 10,000 rows are the calibration part, the last 10,000 the test part.
-
-    Parameters
-    ----------
-    part : {"test", "cal", "all"}, default "test"
-    scale : float, default 1.0
-        The forecast is softmax(scale · logits): 1 is calibrated, 1.5 "mediocre", 2.5 "bad" in the paper.
-    seed : int, default 1
-        Seed 1 is the published run, with accuracy 0.8763 on the calibration part (0.8635 on the test part).
-
-    Returns
-    -------
-    SimulatedForecast
-        `truth` is the softmax of the logits; `errors` are exact for the distribution of labels given these rows:
-        ``ce1``, ``ce2``, and ``gap``, mean confidence minus expected accuracy.
-
-    Notes
-    -----
-    The published stream of random numbers (NumPy's legacy generator, Bartlett's decomposition, singular value
-    decomposition), with the orientation of singular vectors fixed, so that every machine draws the same rows.
-
-    References
-    ----------
-    [1] Gruber & Buettner (2022), "Better Uncertainty Calibration via Proper Scores", NeurIPS, figure 2, appendix G.1.
-    """
-    check_names(part, ("test", "cal", "all"), "part", "hundred_classes")
-    _positive(scale, "scale", "hundred_classes")
-    k, each = 100, 200
-    stream = np.random.RandomState(seed)  # the published stream
-    lower, diagonal = np.tril_indices(k, -1), np.diag_indices(k)
-    normals = stream.normal(size=(k, k * (k - 1) // 2))
-    roots = np.stack([np.sqrt(stream.chisquare(k - i, size=k)) for i in range(k)], axis=1)
-    bits = np.frombuffer(base64.b64decode(SIGNS), dtype=np.uint8)
-    up = np.unpackbits(bits)[: k * k].reshape(k, k).astype(bool) if seed == 1 else np.ones((k, k), dtype=bool)
-    logits = np.empty((k * each, k))
-    for i in range(k):
-        factor = np.zeros((k, k))
-        factor[lower], factor[diagonal] = normals[i], roots[i]  # Bartlett: factor·factorᵀ is Wishart(I, 100)
-        inverse = 10.0 * np.linalg.inv(factor)
-        _, values, vectors = np.linalg.svd(inverse.T @ inverse)  # S_i = inverseᵀ·inverse
-        peak = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)[:, 0]
-        vectors *= np.where((peak > 0) == up[i], 1.0, -1.0)[:, None]
-        draws = stream.standard_normal((each, k)) @ (np.sqrt(values)[:, None] * vectors)
-        draws[:, i] += 1.0
-        logits[i * each : (i + 1) * each] = draws
-    truth = softmax(logits)
-    cumulative = np.cumsum(truth, axis=1)
-    cumulative /= cumulative[:, -1:]
-    label = (cumulative <= stream.random_sample(k * each)[:, None]).sum(axis=1)
-    rows = {"cal": slice(0, 10_000), "test": slice(10_000, None), "all": slice(None)}[part]
-    truth, label, forecast = truth[rows], label[rows], softmax(scale * logits[rows])
-    gap = np.abs(forecast - truth)
-    top = forecast.argmax(axis=1)[:, None]
-    errors = {f"ce{p}": float((gap**p).sum(axis=1).mean() ** (1 / p)) for p in (1, 2)}
-    over = np.take_along_axis(forecast, top, axis=1) - np.take_along_axis(truth, top, axis=1)
-    errors["gap"] = float(over.mean())
-    return SimulatedForecast(
-        "hundred_classes", label, forecast, errors, truth, about="100 classes, calibrated by construction at scale 1"
     )
 
 

@@ -30,7 +30,7 @@ from calibrant.calibrators._scores import Scores
 from calibrant.calibrators.histogram import fit_bins
 from calibrant.core.arguments import check_options
 from calibrant.core.options import check_type
-from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots, thin_knots
+from calibrant.core.pav import Pieces, isotonic_knots, smooth_knots
 from calibrant.core.tables import Table
 from calibrant.engines.batches import Batch, first_length, reduce_rows
 from calibrant.engines.expressions import choose
@@ -102,10 +102,7 @@ def fit_summary(calibrator: Any, summary: Summary) -> Any:
     if isinstance(calibrator, SplineCalibration):
         _fit_spline(calibrator, summary)
     elif isinstance(calibrator, IsotonicMulticlass):
-        thresholds, values = isotonic_knots(_pieces(summary.tables(Pooled())[0]))
-        calibrator.thresholds_, calibrator.values_, calibrator.table_error_ = thin_knots(
-            thresholds, values, calibrator.max_knots
-        )
+        calibrator.thresholds_, calibrator.values_ = isotonic_knots(_pieces(summary.tables(Pooled())[0]))
     elif isinstance(calibrator, IsotonicOneVsRest | HistogramBinning):
         _fit_curves(calibrator, summary)
     elif isinstance(calibrator, PlattScaling | BetaCalibration):
@@ -133,8 +130,8 @@ def _pieces(table: Table) -> Pieces:
 
 
 def _fit_spline(calibrator: SplineCalibration, summary: Summary) -> None:
-    if calibrator.interpolation != "linear" or calibrator.target not in ("top-1", "classwise"):
-        rule = "be top-1 or classwise with linear interpolation"
+    if calibrator.target not in ("top-1", "classwise"):
+        rule = "be 'top-1' or 'classwise'"
         raise input_error("target", "fit_summary", rule, repr(calibrator.target), "fit other ranks on a sample of rows")
     view = TopLabel() if calibrator.target == "top-1" else Classwise()
     curves = [fit_curve(_pieces(table), calibrator.n_knots, calibrator.monotone) for table in summary.tables(view)]

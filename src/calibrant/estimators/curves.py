@@ -23,21 +23,17 @@ from calibrant.views import View
 
 @dataclass(frozen=True)
 class KDE(Estimator):
-    """Kernel density estimate of ∫ |s − π̂(s)|^p p̂(s) ds (Zhang et al. 2020, eq. 6).
+    """Kernel density estimate of ∫ |s − π̂(s)|^p p̂(s) ds (Zhang et al. 2020, eq. 6): triweight, mirrored at the ends.
 
     ``bandwidth="published"`` is the rule behind the paper's numbers (standard deviation of the scores with
     outcome 1 times (2n)^(−1/5), in units of the kernel's standard deviation); ``"text"`` is the printed rule;
     a number is the half-width of the kernel.
     """
 
-    kernel: str = "triweight"
     bandwidth: str | float = "published"
-    boundary: str = "mirror"
     grid: int = 2**14
 
     def __post_init__(self) -> None:
-        check_names(self.kernel, ("triweight",), "kernel", "KDE")
-        check_names(self.boundary, ("mirror",), "boundary", "KDE")
         if isinstance(self.bandwidth, str):
             check_names(self.bandwidth, ("published", "text"), "bandwidth", "KDE")
         elif check_positive(self.bandwidth, "bandwidth", "KDE") > 10:

@@ -1,6 +1,6 @@
 """Refusing forecasts: rejection, risk against coverage, and detecting out-of-distribution data."""
 
-from calibrant.selective.ood import OodDetection, SwapIn, ood_detection, swap_in
+from calibrant.selective.ood import OodDetection, ood_detection
 from calibrant.selective.rejection import RejectionCurve, rejection_curve
 from calibrant.selective.risk_coverage import (
     RiskCoverageCurve,
@@ -12,6 +12,6 @@ from calibrant.selective.risk_coverage import (
 from calibrant.selective.uncertainty import uncertainty
 
 __all__ = [
-    "OodDetection", "RejectionCurve", "RiskCoverageCurve", "SelectivePoint", "SwapIn", "coverage_at_risk",
-    "ood_detection", "rejection_curve", "risk_coverage_curve", "risk_coverage_interval", "swap_in", "uncertainty"
+    "OodDetection", "RejectionCurve", "RiskCoverageCurve", "SelectivePoint", "coverage_at_risk",
+    "ood_detection", "rejection_curve", "risk_coverage_curve", "risk_coverage_interval", "uncertainty"
 ]  # fmt: skip

@@ -1,9 +1,8 @@
-"""Out-of-distribution data: whether uncertainty separates it, and rises as its rows are swapped in."""
+"""Out-of-distribution data: how well uncertainty separates it from known data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,31 +27,6 @@ class OodDetection(Record):
         return (
             f"AUROC {self.auroc.value:.4f} [{self.auroc.low:.4f}, {self.auroc.high:.4f}], FPR at 95% TPR "
             f"{self.fpr95.value:.4f}{ends} ({self.n_known} known, {self.n_foreign} out-of-distribution rows)"
-        )
-
-
-@dataclass(frozen=True)
-class SwapIn(Record):
-    """Mean uncertainty by the fraction of out-of-distribution rows; `low`, `high` are quantiles over repeats."""
-
-    share: Floats
-    uncertainty: Floats
-    low: Floats
-    high: Floats
-    level: float
-    batch_size: int
-    repeats: int
-
-    @property
-    def rises(self) -> bool:
-        """Whether the mean uncertainty rises with every tenth of out-of-distribution rows."""
-        tenths = np.interp(np.arange(11) / 10, self.share, self.uncertainty)
-        return bool((np.diff(tenths) > 0).all())
-
-    def __str__(self) -> str:
-        return (
-            f"mean uncertainty {self.uncertainty[0]:.4f} → {self.uncertainty[-1]:.4f} as {self.batch_size} rows become "
-            f"foreign ({'rises' if self.rises else 'does not rise'} throughout)"
         )
 
 
@@ -160,70 +134,3 @@ def _delong(inside: Floats, outside: Floats, level: float) -> Interval:
     half = float(ndtri(0.5 + level / 2)) * spread
     low, high = (float(expit(logit(area) + side * half)) for side in (-1, 1))
     return Interval(area, low, high, level, "DeLong, logit", n)
-
-
-def swap_in(
-    known: ArrayLike,
-    foreign: ArrayLike,
-    *,
-    by: str = "entropy",
-    space: Space = "proba",
-    batch_size: int = 100,
-    repeats: int = 20,
-    level: float = 0.95,
-    rng: RNG = None,
-) -> SwapIn:
-    """Swap out-of-distribution rows into a batch of known ones step by step and follow the mean uncertainty.
-
-    Parameters
-    ----------
-    known, foreign, by, space
-        As in `ood_detection`.
-    batch_size : int, default=100
-        Rows in the batch; the UCE paper's.
-    repeats : int, default=20
-        Random batches; the curve is their mean.
-    level : float, default=0.95
-        Of the band over repeats.
-    rng : None, int or Generator
-        Randomness.
-
-    Returns
-    -------
-    SwapIn
-        Shares 0, 1/batch_size, …, 1 and the mean uncertainty at each; `rises` says whether it does.
-
-    Notes
-    -----
-    Rows are drawn without replacement (with it when a side has fewer than `batch_size`). After j swaps the mean is
-    (Σ_{i≤j} u_foreign + Σ_{i>j} u_known)/batch_size. O(repeats·batch_size).
-
-    References
-    ----------
-    .. [1] "Uncertainty Calibration Error: A New Metric for Multi-Class Classification" (2020), section 5, figure 2.
-
-    Examples
-    --------
-    >>> curve = swap_in([0.1, 0.2], [0.8, 0.9], by="score", batch_size=2, repeats=1, rng=0)
-    >>> curve.share, curve.uncertainty.round(2)[[0, -1]], curve.rises
-    (array([0. , 0.5, 1. ]), array([0.15, 0.85]), True)
-    """
-    caller = "swap_in"
-    check_share(level, "level", caller)
-    for name, number in (("batch_size", batch_size), ("repeats", repeats)):
-        check_count(number, name, caller, 1, "the default")
-    generator = check_rng(rng, caller)
-    inside, outside = (_scores(v, name, by, space, caller) for v, name in ((known, "known"), (foreign, "foreign")))
-
-    def draw(values: Floats) -> Floats:
-        short = len(values) < batch_size
-        rows = [generator.choice(len(values), batch_size, replace=short) for _ in range(repeats)]
-        return np.asarray(values[np.stack(rows)])
-
-    before, after = draw(inside), draw(outside)
-    zero = np.zeros((repeats, 1))
-    swapped = np.concatenate([zero, np.cumsum(after - before, axis=1)], axis=1)
-    means: Any = (before.sum(axis=1, keepdims=True) + swapped) / batch_size
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    share = np.arange(batch_size + 1) / batch_size
-    return SwapIn(share, means.mean(axis=0), low, high, level, batch_size, repeats)

@@ -434,20 +434,6 @@ class Summary(CellEvidence):
             rng=rng,
         )
 
-    def auc(self) -> tuple[float, float]:
-        """Return the area under the ROC curve of confidence against "right", and how far cells may be off.
-
-        Pairs of a hit and a miss in one cell count one half; the bound is half their fraction.
-        """
-        (table,) = self.tables(TopLabel())
-        misses = table.w - table.wt
-        below = np.cumsum(misses) - misses
-        pairs = float(table.wt.sum() * misses.sum())
-        if pairs == 0:
-            return float("nan"), float("nan")
-        within = float((table.wt * misses).sum())
-        return float((table.wt * below).sum() + 0.5 * within) / pairs, 0.5 * within / pairs
-
     # -- other inputs --------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Public contract suites: run them on a method, metric, loss or engine of your own."""
+"""Public contract suites: run them on a method, metric or loss of your own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 _SUITES = {
     "assert_calibrated": "assertions",
     "check_calibrator": "calibrators",
-    "check_engine": "engines",
     "check_loss": "losses",
     "check_metric": "metrics",
 }

@@ -17,7 +17,7 @@ from calibrant.calibrators.application import declares
 from calibrant.core.arguments import check_options
 from calibrant.core.frames import is_lazy
 from calibrant.core.notebook import notebook_html
-from calibrant.core.options import check_positive, check_share
+from calibrant.core.options import check_share
 from calibrant.core.results import Record
 from calibrant.core.text import DASH, count, percent, table
 from calibrant.core.weights import WeightKind
@@ -149,7 +149,6 @@ def fit(
     criterion: str | None = None,
     preserve: str | None = None,
     candidates: Sequence[Any] | None = None,
-    max_fit_seconds: float | None = None,
     fast: bool = False,
     holdout: float | None = None,
     rng: int = 0,
@@ -193,8 +192,6 @@ def fit(
         Use only methods that keep the predicted class, or every ranking.
     candidates : sequence of short names or calibrators, optional
         Methods to compare.
-    max_fit_seconds : float, optional
-        Leave out methods that would take longer together.
     fast : bool, default False
         Fewer methods and folds: about a tenth of the time.
     holdout : float, optional
@@ -229,13 +226,10 @@ def fit(
         "criterion": criterion,
         "preserve": preserve,
         "candidates": _listed(candidates),
-        "max_fit_seconds": max_fit_seconds,
         "fast": fast,
     }
     if holdout is not None:
         check_share(holdout, "holdout", "fit", "0.3")
-    if max_fit_seconds is not None:
-        check_positive(max_fit_seconds, "max_fit_seconds", "fit", "leave it out")
     stored = load_summaries(y_true) if y_proba is None else None
     if stored is not None:
         if holdout is not None:
@@ -369,7 +363,7 @@ def _fit_rows(
     if method == "auto":
         compared = AutoCalibrator(**options, **given, proof=True)
     else:
-        for name in ("candidates", "preserve", "max_fit_seconds", "fast"):
+        for name in ("candidates", "preserve", "fast"):
             if wishes[name]:
                 why = "with a named method: it is the only candidate"
                 raise left_out(name, "fit", why, wishes[name], "leave it out, or fit {method=auto}")
@@ -414,7 +408,7 @@ def _criterion(criterion: Any) -> Any:
 
 
 def _fit_regression(rows: Predictions, method: str, wishes: dict[str, Any], rng: int) -> FitResult:
-    for name in ("preserve", "candidates", "max_fit_seconds", "fast"):
+    for name in ("preserve", "candidates", "fast"):
         if wishes[name]:
             raise left_out(name, "fit", "for means and variances", wishes[name])
     kind = get_calibrator(method, "fit", task="regression")

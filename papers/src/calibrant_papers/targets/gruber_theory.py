@@ -21,10 +21,11 @@ from calibrant.core.inputs import Forecast, check_forecast
 from calibrant.core.links import softmax
 from calibrant.core.options import check_rng
 from calibrant.core.tables import Pairs
-from calibrant.datasets import SimulatedForecast, accuracy_replaced, collapsed, hidden_miscalibration, hundred_classes
+from calibrant.datasets import SimulatedForecast, accuracy_replaced, collapsed, hidden_miscalibration
 from calibrant.inference.bias import folded_mean
 from calibrant.metrics.taxonomy import BOUNDS
 from calibrant.views import Classwise, TopLabel
+from calibrant_papers.hundred_classes import hundred_classes
 from calibrant_papers.measures import ks_by_predicted_class
 from calibrant_papers.studies.arrays import log_sizes
 from calibrant_papers.targets.result import MIN_SEEDS, Finding, Line, TargetResult

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant import metrics
-from calibrant._typing import RNG, Array, Floats
-from calibrant.calibrators import SplineCalibration
-from calibrant.calibrators._natural_spline import fit_curve, fit_published
+from calibrant._typing import RNG, Array, Bools, Floats
+from calibrant.calibrators._natural_spline import NaturalBasis, fit_curve
 from calibrant.core.inputs import check_pairs
 from calibrant.core.links import softmax
 from calibrant.core.pav import pool_ties
@@ -35,6 +34,7 @@ __all__ = [
     "PUBLISHED",
     "TARGETS",
     "ece25",
+    "fit_published",
     "forecasts",
     "ks",
     "proba",
@@ -110,6 +110,28 @@ def spline_curve(score: Floats, hit: Array, n_knots: int) -> Callable[[Floats], 
     return lambda new: np.clip(np.interp(new, thresholds, values), 0.0, 1.0)
 
 
+def fit_published(score: Floats, hit: Bools, n_knots: int) -> tuple[Floats, Floats, Floats]:
+    """Return the curve of the authors' program to the letter, as knots of a piecewise linear map.
+
+    Rows stay in the order they came in where scores tie, the first row sits at fractile 0, and the two weights of the
+    interpolation are swapped: between two calibration scores the map runs from the later value to the earlier one and
+    jumps at the scores. A jump is written as two knots one float apart.
+    """
+    basis = NaturalBasis(n_knots)
+    order = np.argsort(score, kind="stable")
+    ordered, n = score[order].astype(np.float64), len(score)
+    x = np.linspace(0.0, 1.0, n)
+    gap = np.cumsum(hit[order] - ordered) / n
+    coefficients = np.linalg.lstsq(basis.spline(x), gap, rcond=None)[0]
+    fitted = ordered + basis.spline(x, 1) @ coefficients
+    first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
+    last = np.append(first[1:], n) - 1
+    arrive = np.append(fitted[first[0]], fitted[last[:-1]])
+    leave = np.append(fitted[first[1:]], fitted[-1])
+    knots = np.stack([ordered[first], np.nextafter(ordered[first], 2.0)], axis=1).ravel()
+    return knots, np.stack([arrive, leave], axis=1).ravel(), coefficients
+
+
 def ks(hit: Array, score: Floats) -> float:
     """KS error of one score in percent."""
     forecast = check_pairs(hit, np.clip(score, 0.0, 1.0), caller="reproduce")
@@ -123,7 +145,10 @@ def ece25(hit: Array, score: Floats) -> float:
 
 
 def spline_scores(split: Split, r: int, within: bool, knots: int, kind: str = "linear") -> tuple[Array, Floats]:
-    """Return hits and new scores of the test rows; `kind` "float32" repeats the published tied sums."""
+    """Return hits and new scores of the test rows.
+
+    `kind` "official" repeats the published program, "float32" also its tied sums.
+    """
     both = []
     for part in (split.cal, split.test):
         p = proba(part)
@@ -132,12 +157,10 @@ def spline_scores(split: Split, r: int, within: bool, knots: int, kind: str = "l
             p = z / z.sum(axis=1, keepdims=True)
         both.append(ranked(p, part.labels, r, within))
     (cal, cal_hit), (test, hit) = both
-    if kind == "float32":
-        thresholds, values, _ = fit_published(cal, cal_hit, knots)
-        return hit, np.clip(np.interp(test, thresholds, values), 0, 1)
-    target = f"{'within' if within else 'top'}-{r}"
-    fitted = SplineCalibration(n_knots=knots, target=target, interpolation=kind)
-    return hit, fitted.fit(proba(split.cal), split.cal.labels).recalibrate(test)
+    if kind == "linear":
+        return hit, spline_curve(cal, cal_hit, knots)(test)
+    thresholds, values, _ = fit_published(cal, cal_hit, knots)
+    return hit, np.clip(np.interp(test, thresholds, values), 0, 1)
 
 
 # -- the four tables --------------------------------------------------------------------------------

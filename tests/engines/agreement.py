@@ -1,8 +1,8 @@
-"""The contract of an engine: the same counts and sums as NumPy, for any frame you can make from arrays."""
+"""What every engine must do: give the same counts and sums as NumPy, for any frame made from arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,6 @@ import numpy as np
 from calibrant._typing import Array
 from calibrant.engines.frames import summarize
 from calibrant.summary.summary import Summary
-
-__all__ = ["assert_same", "check_engine", "hostile_predictions"]
 
 
 def hostile_predictions(n: int = 2000, n_classes: int = 3, seed: int = 0) -> dict[str, Array]:
@@ -30,43 +28,24 @@ def hostile_predictions(n: int = 2000, n_classes: int = 3, seed: int = 0) -> dic
     return columns
 
 
-def check_engine(
-    make_frame: Callable[[dict[str, Array]], Any],
-    *,
-    views: Sequence[str] | None = None,
-    n_bins: Sequence[int] = (7,),
-    seed: int = 0,
-) -> None:
+def check_engine(make_frame: Callable[[dict[str, Array]], Any]) -> None:
     """Raise AssertionError unless an engine gives NumPy's cells: counts identical, sums to 1e-9, slices too.
 
-    Parameters
-    ----------
-    make_frame : callable
-        Turns a dict of arrays into a frame or relation of the engine.
-    views, n_bins
-        As in `Summary`.
-    seed : int
-        Seed of the predictions.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> check_engine(pl.DataFrame)
+    `make_frame` turns a dict of arrays into a frame or relation of the engine.
     """
-    columns = hostile_predictions(seed=seed)
+    columns = hostile_predictions()
     k = sum(name.startswith("p_") for name in columns)
     p = np.stack([columns[f"p_{j}"] for j in range(k)], axis=1)
     y, w, day = columns["label"], columns["weight"], columns["day"]
-    found = summarize(make_frame(columns), by=["day"], views=views, n_bins=n_bins)
-    options: dict[str, Any] = {"views": views, "n_bins": n_bins}
-    assert_same(Summary(k, **options).update(y, p, sample_weight=w), found.whole)
+    found = summarize(make_frame(columns), by=["day"], n_bins=[7])
+    assert_same(Summary(k, n_bins=[7]).update(y, p, sample_weight=w), found.whole)
     for value in np.unique(day).tolist():
         rows = day == value
-        part = Summary(k, coarse=True, **options).update(y[rows], p[rows], sample_weight=w[rows])
+        part = Summary(k, coarse=True, n_bins=[7]).update(y[rows], p[rows], sample_weight=w[rows])
         assert_same(part, found.parts[value,])
     pairs = {"confidence": p.max(axis=1).astype(np.float32), "correct": p.argmax(axis=1) == y}
-    found = summarize(make_frame(pairs), n_bins=n_bins)
-    assert_same(Summary(pairs=True, n_bins=n_bins).update(pairs["correct"], pairs["confidence"]), found.whole)
+    found = summarize(make_frame(pairs), n_bins=[7])
+    assert_same(Summary(pairs=True, n_bins=[7]).update(pairs["correct"], pairs["confidence"]), found.whole)
 
 
 def assert_same(expected: Summary, found: Summary, tolerance: float = 1e-9) -> None:
