@@ -67,8 +67,7 @@ def keys(column: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_top_level_keys_are_those_of_the_page(name: str, documents: dict[str, Any]) -> None:
-    aliases = {"n_compared", "league"} & set(documents[name])
-    assert keys(tables(name)[0]) == set(documents[name]) - aliases
+    assert keys(tables(name)[0]) == set(documents[name])
 
 
 def test_keys_inside_the_evaluation(documents: dict[str, Any]) -> None:
