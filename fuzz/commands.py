@@ -70,7 +70,7 @@ BASE: dict[str, list[str]] = {
     "report": ["{file}", "--no-compare", "--resamples", "19", "-o", "out.html"],
 }
 #: Commands that are not walked, with the reason.
-LEFT_OUT = {"demo": "takes minutes", "study": "takes minutes"}
+LEFT_OUT = {"demo": "takes minutes"}
 #: Options that would start something slow.
 SKIPPED = {"--master", "--help", "--jobs"}
 TASKS = {

@@ -72,7 +72,7 @@ class InSample:
 
 
 def seen_share(fitted: Any, share: float) -> InSample | None:
-    """Return the finding for a share of rows that a calibrator was fitted on; None where there are none."""
+    """Return the finding for the fraction of rows that a calibrator was fitted on; None where there are none."""
     return InSample(share, fitted.fitted_on_.get("gain")) if share > 0 else None
 
 
