@@ -18,8 +18,6 @@ from calibrant.calibrators import list_calibrators
 EXCLUDED = {
     "calibrant.load": "see damaged artifacts",
     "calibrant.predict_from_json": "see damaged artifacts",
-    "engines.apply_paths": "an old name of `apply`, which warns",
-    "engines.evaluate_paths": "an old name of `evaluate`, which warns",
     "inference.compare_evidence": "takes two pieces of evidence on the same rows: see `compare`",
     "inference.null_distribution": "takes recipes, which `evaluate` makes",
     "inference.evaluate_slices": "takes parts that `evaluate` makes",

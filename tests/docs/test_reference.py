@@ -23,8 +23,6 @@ SUBPACKAGES = (
 )  # fmt: skip
 #: Public functions without a runnable example of their own, and why.
 NO_EXAMPLE = {
-    "apply_paths": "streams files; shown in the guide",
-    "evaluate_paths": "the name of version 0.1 for calibrant.evaluate",
     "open_paths": "gives an engine's own object",
     "null_distribution": "works on recipes, not on arrays",
     "require": "imports an optional library",
