@@ -71,7 +71,7 @@ def compare(made: Kitchen, cases: list[tuple[str, Case]], asked: argparse.Namesp
         here = moved(case, old, made.answer(case))
         times.append((time.process_time() - start, case.name))
         for one in here:
-            print(f"{one.where}: {short(one.old)} → {short(one.new)}", flush=True)
+            print(f"{one.where}: {' → '.join(pair(one))}", flush=True)
         found += here
     if asked.case == "*":
         found += lost(known)
@@ -95,19 +95,21 @@ def lost(known: dict[tuple[str, str], dict[str, Any]]) -> list[Moved]:
 
 def write(made: Kitchen, cases: list[tuple[str, Case]], asked: argparse.Namespace) -> int:
     known = {(family, case.lane): load(family, case.lane) for family, case in cases}
-    found = lost(known) if asked.case == "*" else []
-    for one in found:
-        for answers in known.values():
-            answers.pop(str(one.path[0]), None)
+    written: dict[tuple[str, str], dict[str, Any]] = {place: {} for place in known}
+    found: list[Moved] = []
+    if asked.case == "*":
+        found += lost(known)
+        for place, answers in known.items():
+            written[place] |= {name: ABSENT for name in answers if any(one.where == name for one in found)}
     for number, (family, case) in enumerate(cases, 1):
         new = made.stored(case)
         old = known[family, case.lane].get(case.name, ABSENT)
-        # what came for seed 0 is what a comparison would have seen
-        found += moved(case, old, ABSENT if new is ABSENT else seed_zero(new))
-        known[family, case.lane][case.name] = new
+        if old is not ABSENT:  # what came for seed 0 is what a comparison would have seen
+            found += moved(case, old, seed_zero(new))
+        written[family, case.lane][case.name] = new
         if number % 25 == 0:
             print(f"{number} of {len(cases)}", file=sys.stderr, flush=True)
-    for (family, lane), answers in known.items():
+    for (family, lane), answers in written.items():
         save(family, lane, answers)
     if found:
         note(found, asked.why)
@@ -126,10 +128,10 @@ def seed_zero(stored: Any) -> Any:
 def note(found: list[Moved], why: str) -> None:
     """Append what moved, folded to one row for all places of one kind."""
     text = MOVED.read_text(encoding="utf-8") if MOVED.exists() else _HEAD
-    rows = [
-        f"| {cell(name)} | {len(places)} | `{cell(places[0].where)}` | {cell(short(places[0].old))} | {cell(short(places[0].new))} |"
-        for name, places in folded(found).items()
-    ]
+    rows = []
+    for name, places in folded(found).items():
+        old, new = map(cell, pair(places[0]))
+        rows.append(f"| {cell(name)} | {len(places)} | `{cell(places[0].where)}` | {old} | {new} |")
     day = dt.datetime.now(dt.UTC).date().isoformat()
     table = "\n".join(["| what | places | example | old | new |", "|---|---|---|---|---|", *rows])
     MOVED.write_text(f"{text}\n## {day}: {why}\n\n{table}\n", encoding="utf-8")
@@ -153,9 +155,15 @@ def folded(found: Iterable[Moved]) -> dict[str, list[Moved]]:
     return groups
 
 
-def short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 160 else text[:150] + " …"
+def pair(one: Moved) -> tuple[str, str]:
+    """Return old and new for a line of print; of long texts the part around the first difference."""
+    texts = [value if isinstance(value, str) else repr(value) for value in (one.old, one.new)]
+    start = max(0, next((i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0) - 40)
+    old, new = (
+        ("… " if start else "") + text[start : start + 120] + (" …" if len(text) > start + 120 else "")
+        for text in texts
+    )
+    return old, new
 
 
 def cell(text: str) -> str:

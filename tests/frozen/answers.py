@@ -75,8 +75,9 @@ def load(family: str, lane: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def save(family: str, lane: str, answers: dict[str, Any]) -> None:
-    """Write one case a line, in the order of their names."""
+def save(family: str, lane: str, new: dict[str, Any]) -> None:
+    """Add answers to a file, one case a line in the order of their names; what is absent is taken out."""
+    answers = {name: answer for name, answer in (load(family, lane) | new).items() if answer is not ABSENT}
     lines = [
         f"{json.dumps(name)}: {json.dumps(answers[name], sort_keys=True, ensure_ascii=False, separators=(',', ':'))}"
         for name in sorted(answers)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import warnings
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -37,13 +40,12 @@ def _foreign(warning: warnings.WarningMessage) -> bool:
 
 def commanded(folder: Path, *argv: Any) -> dict[str, Any]:
     """Run ``calibrant argv`` in the folder; return exit code and both streams, line by line or as the JSON document."""
+    os.environ["COLUMNS"] = "80"  # help is wrapped to the terminal
     code, out, err = run(tuple(map(str, argv)), folder)
     return {"exit": code, "out": _document(out), "err": err.splitlines()}
 
 
 def _document(out: str) -> Any:
-    import json
-
     if out.startswith("{"):
         try:
             return json.loads(out)
@@ -73,8 +75,6 @@ class _Seen(HTMLParser):
             self.open += 1
             self.pictures.append({})
         if self.open:
-            import re
-
             found = self.pictures[-1].setdefault(tag, [0, 0.0])
             found[0] += 1
             for name, value in attrs:

@@ -36,7 +36,7 @@ LONG = 40
 #: Keys that mark what is drawn.
 NUMBER, WORDS, ANY = "~", "~words", "~any"
 
-_DIGITS = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_DIGITS = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 #: Keys of words that follow from a p-value.
