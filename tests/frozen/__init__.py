@@ -5,4 +5,4 @@
 """
 
 #: Modules of this package with a function `cases()`. Their answers stand in ``answers/<family>.json``.
-FAMILIES = ("verbs", "commands")
+FAMILIES = ("verbs", "commands", "corpus", "exports", "written", "declarations", "values", "inference", "rest")

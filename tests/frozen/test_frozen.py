@@ -14,8 +14,13 @@ from helpers import needs
 
 pytest.importorskip("polars", reason="the frozen inputs are written with Polars")
 MARKS = {"day": (), "duckdb": (needs("duckdb"),), "spark": (pytest.mark.spark,)}
-#: pandas is one of the sources of the day.
-OPTIONAL = {"pandas": needs("pandas", "pyarrow")}
+#: What a word in the name of a case needs.
+OPTIONAL = {
+    "pandas": needs("pandas", "pyarrow"),
+    "exports": needs("onnx", "onnxruntime", "torch"),
+    "torch": needs("torch"),
+    "plots": needs("matplotlib"),
+}
 
 
 def marked() -> Iterator[Any]:
