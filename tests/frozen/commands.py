@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import calibrant
 from frozen.asking import B, asked, commanded, seen
 from frozen.case import Case
 from frozen.inputs import TASKS
-from frozen.verbs import FIT, QUICK, WATCHED, content_of
+from frozen.verbs import COMPARED, FIT, QUICK, WATCHED, content_of
 
 FEW = ("--resamples", str(B))
 COMMANDS = (
@@ -60,8 +61,8 @@ def _of_task(task: str) -> Iterator[Case]:
     yield Case(f"markdown/evaluate/{task}", partial(told, argv=markdown, seeded=True), **drawn)
     yield Case(f"page/evaluate/{task}", partial(page, argv=("evaluate", file, "--format", "html", *FEW)), **drawn)
     yield Case(f"text/check/{task}", partial(told, argv=("check", file, *limit, *FEW), seeded=True), **drawn)
-    yield Case(f"text/compare/{task}", partial(told, argv=("compare", file, after)))
-    yield Case(f"json/compare/{task}", partial(told, argv=("compare", file, after, "--json")))
+    yield Case(f"text/compare/{task}", partial(told, argv=("compare", file, after)), draws=COMPARED)
+    yield Case(f"json/compare/{task}", partial(told, argv=("compare", file, after, "--json")), draws=COMPARED)
     fit = ("fit", file, "--method", method, "--holdout", "0.3", "-o", "cal.json")
     yield Case(f"text/fit/{task}", partial(told, argv=fit), tolerance=FIT)
     yield Case(f"json/fit/{task}", partial(told, argv=(*fit, "--json")), tolerance=FIT)
@@ -75,10 +76,13 @@ def _of_task(task: str) -> Iterator[Case]:
     yield Case(
         f"json/apply/{task}/same",
         partial(fitted_first, fit=fit, argv=same, then=("compare", file, "out.csv")),
+        draws=COMPARED,
         tolerance=FIT,
     )
     ask = ("compare", after, "--calibrator", "cal.json")
-    yield Case(f"text/compare/{task}/calibrator", partial(fitted_first, fit=fit, argv=ask), tolerance=FIT)
+    yield Case(
+        f"text/compare/{task}/calibrator", partial(fitted_first, fit=fit, argv=ask), draws=COMPARED, tolerance=FIT
+    )
     yield Case(
         f"text/report/{task}",
         partial(told, argv=("report", file, "--no-compare", "--format", "text", *FEW), seeded=True),
@@ -120,7 +124,7 @@ def _engines() -> Iterator[Case]:
         ask = ("apply", "cal.json", *shards, "-o", "out", "--partition-by", "site")
         yield Case(f"engine/{engine}/apply", partial(fitted_first, fit=fit, argv=ask), lane, tolerance=FIT)
         ask = ("compare", *shards, "--calibrator", "cal.json")
-        yield Case(f"engine/{engine}/compare", partial(fitted_first, fit=fit, argv=ask), lane, tolerance=FIT)
+        yield Case(f"engine/{engine}/compare", partial(fitted_first, fit=fit, argv=ask), lane, COMPARED, FIT)
 
 
 def _refusals() -> Iterator[Case]:
@@ -159,7 +163,20 @@ def _refusals() -> Iterator[Case]:
 
 
 def told(folder: Path, seed: int, argv: tuple[str, ...], *, seeded: bool = False) -> Any:
-    return commanded(folder, *argv, *(("--seed", seed) if seeded else ()))
+    with comparing(seed):
+        return commanded(folder, *argv, *(("--seed", seed) if seeded else ()))
+
+
+@contextmanager
+def comparing(seed: int) -> Iterator[None]:
+    """Seed `compare`, whose command has no option for it: what it draws must be known as drawn."""
+    defaults = calibrant.compare.__kwdefaults__
+    usual = defaults["rng"]
+    defaults["rng"] = seed
+    try:
+        yield
+    finally:
+        defaults["rng"] = usual
 
 
 def refused(folder: Path, seed: int, argv: tuple[str, ...]) -> Any:
@@ -185,12 +202,17 @@ def fitted_first(
 ) -> Any:
     """Fit, run a command with the calibrator, and return what it said and wrote."""
     commanded(folder, *fit)
-    found = commanded(folder, *argv)
-    if (folder / "out.csv").exists():
-        found["written"] = content_of(folder / "out.csv")
+    with comparing(seed):
+        found = commanded(folder, *argv)
+    for made in (folder / "out.csv", folder / "out"):
+        if made.exists():
+            found["written"] = content_of(made, ordered=made.is_file())
     found["files"] = sorted(str(path.relative_to(folder)) for path in folder.rglob("out*") if path.is_file())
     found["files"] += sorted(str(path.parent.relative_to(folder)) for path in folder.glob("out/*/*.parquet"))
-    return {**found, "then": commanded(folder, *then)} if then else found
+    if not then:
+        return found
+    with comparing(seed):
+        return {**found, "then": commanded(folder, *then)}
 
 
 def watched(folder: Path, seed: int, task: str, *, by: bool = False) -> Any:

@@ -312,7 +312,7 @@ def content_of(path: Path, *, ordered: bool = True) -> Any:
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             return {name: cells(archive[name].ravel().tolist()) for name in archive.files}
-    if path.suffix == ".parquet":
+    if path.suffix == ".parquet" or path.is_dir():
         frame = pl.read_parquet(path)
         columns = {name: frame[name].to_list() for name in frame.columns}
         if not ordered:
