@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -100,7 +101,8 @@ def called(thing: Any) -> str:
     except (TypeError, ValueError):
         return "()"
     bare = [one.replace(annotation=inspect.Parameter.empty) for one in found.parameters.values()]
-    return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    line = str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return re.sub(r" at 0x[0-9a-f]+", "", line)
 
 
 def helped(folder: Path, seed: int) -> Any:

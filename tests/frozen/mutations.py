@@ -35,13 +35,17 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = (
-    Mutation("calibrators/platt.py", "(counts + 1) / (counts + 2)", "(counts + 1) / (counts + 3)", "fit/two/file/platt"),
+    Mutation(
+        "calibrators/platt.py", "(counts + 1) / (counts + 2)", "(counts + 1) / (counts + 3)", "fit/two/file/platt"
+    ),
     Mutation("core/moments.py", "SMALLEST = 1e-6", "SMALLEST = 1e-5", "evaluate/classes/file"),
     Mutation("reporting/svg.py", "WIDTHS = (1032,", "WIDTHS = (1033,", "page/report/two", "commands"),
     Mutation("inference/verdict.py", "TOLERANCE = 0.02", "TOLERANCE = 0.03", "evaluate/two/file"),
     Mutation("engines/fit.py", "_PASS_TOLERANCE = 1e-5", "_PASS_TOLERANCE = 1e-1", "fit/classes/shards"),
     Mutation("io/layout.py", '{count(n)} rows"', '{count(n)} lines"', "text/evaluate/two", "commands"),
-    Mutation("metrics/regression/nulls.py", "CRPS_VARIANCE = 0.162", "CRPS_VARIANCE = 0.163", "evaluate/regression/file"),
+    Mutation(
+        "metrics/regression/nulls.py", "CRPS_VARIANCE = 0.162", "CRPS_VARIANCE = 0.163", "evaluate/regression/file"
+    ),
     Mutation("workflows/fit.py", '"held-out score"', '"score held out"', "text/fit/two", "commands"),
     Mutation("cli/_options.py", "may differ and still count", "may differ and yet count", "help/evaluate", "commands"),
     Mutation("monitoring/sequential.py", "STEEPEST = 8.0", "STEEPEST = 3.0", "monitor/two/file"),
