@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from frozen.answers import HERE
+from frozen.answers import HERE, load
 
 SOURCE = HERE.parents[1] / "src" / "calibrant"
 
@@ -35,13 +35,17 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = (
-    Mutation("calibrators/platt.py", "(counts + 1) / (counts + 2)", "(counts + 1) / (counts + 3)", "fit/two/file/platt"),
+    Mutation(
+        "calibrators/platt.py", "(counts + 1) / (counts + 2)", "(counts + 1) / (counts + 3)", "fit/two/file/platt"
+    ),
     Mutation("core/moments.py", "SMALLEST = 1e-6", "SMALLEST = 1e-5", "evaluate/classes/file"),
     Mutation("reporting/svg.py", "WIDTHS = (1032,", "WIDTHS = (1033,", "page/report/two", "commands"),
     Mutation("inference/verdict.py", "TOLERANCE = 0.02", "TOLERANCE = 0.03", "evaluate/two/file"),
     Mutation("engines/fit.py", "_PASS_TOLERANCE = 1e-5", "_PASS_TOLERANCE = 1e-1", "fit/classes/shards"),
     Mutation("io/layout.py", '{count(n)} rows"', '{count(n)} lines"', "text/evaluate/two", "commands"),
-    Mutation("metrics/regression/nulls.py", "CRPS_VARIANCE = 0.162", "CRPS_VARIANCE = 0.163", "evaluate/regression/file"),
+    Mutation(
+        "metrics/regression/nulls.py", "CRPS_VARIANCE = 0.162", "CRPS_VARIANCE = 0.163", "evaluate/regression/file"
+    ),
     Mutation("workflows/fit.py", '"held-out score"', '"score held out"', "text/fit/two", "commands"),
     Mutation("cli/_options.py", "may differ and still count", "may differ and yet count", "help/evaluate", "commands"),
     Mutation("monitoring/sequential.py", "STEEPEST = 8.0", "STEEPEST = 3.0", "monitor/two/file"),
@@ -49,6 +53,27 @@ MUTATIONS = (
     Mutation("estimators/estimator.py", "(1.0 / norm)", "(1.1 / norm)", "evaluate/classes/file"),
     Mutation("views/classes.py", 'reduce: str = "mean"', 'reduce: str = "sum"', "evaluate/classes/file/classwise"),
     Mutation("errors.py", "{self.problem}. Hint:", "{self.problem}. Tip:", "evaluate/classes/absent"),
+    Mutation(
+        "torch/focal.py", "        gamma: float = 2.0,", "        gamma: float = 2.1,", "rest/torch/losses", "rest"
+    ),
+    Mutation("plots/reliability.py", "_STRIP = 30", "_STRIP = 31", "rest/plots/*", "rest"),
+    Mutation(
+        "testing/assertions.py",
+        "    max_error: float = 0.05,",
+        "    max_error: float = 0.06,",
+        "rest/testing/a*",
+        "rest",
+    ),
+    Mutation("selective/ood.py", "0.95 * len(inside)", "0.9 * len(inside)", "rest/selective/drawn", "rest"),
+    Mutation("datasets/simulations.py", "beta0: float = 0.5", "beta0: float = 0.6", "rest/datasets", "rest"),
+    Mutation(
+        "scores/differences.py",
+        "ndtri(0.5 + 0.5 * level)",
+        "ndtri(0.5 + 0.4 * level)",
+        "inference/improvement/*",
+        "inference",
+    ),
+    Mutation("regression/tables.py", "p = 1 / n_bins", "p = 1.1 / n_bins", "values/tables", "values"),
 )
 
 
@@ -67,6 +92,8 @@ def mutate(pattern: str = "*") -> int:
 
 def tried(one: Mutation) -> tuple[str, str]:
     """Return whether the cases saw the mutation, and where first."""
+    if not fnmatch.filter(load(one.family, "day"), one.cases):
+        return f"stale: no stored answer matches {one.cases}", ""
     with tempfile.TemporaryDirectory(prefix="mutated") as name:
         copy = Path(name) / "calibrant"
         shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
