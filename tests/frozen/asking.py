@@ -59,6 +59,9 @@ class _Seen(HTMLParser):
 
     HIDDEN = ("script", "style", "head")
     INLINE = ("b", "i", "em", "strong", "span", "a", "code", "sub", "sup", "small", "tspan", "abbr", "var")
+    PLACES = frozenset(
+        ["d", "points", "x", "y", "cx", "cy", "r", "x1", "x2", "y1", "y2", "width", "height", "transform"]
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,27 +76,12 @@ class _Seen(HTMLParser):
             self.lines.append("")
         if tag == "svg":
             self.open += 1
-            self.pictures.append({})
+            self.pictures.append({"(words)": []})
         if self.open:
             found = self.pictures[-1].setdefault(tag, [0, 0.0])
             found[0] += 1
             for name, value in attrs:
-                if name in (
-                    "d",
-                    "points",
-                    "x",
-                    "y",
-                    "cx",
-                    "cy",
-                    "r",
-                    "x1",
-                    "x2",
-                    "y1",
-                    "y2",
-                    "width",
-                    "height",
-                    "transform",
-                ):
+                if name in self.PLACES:
                     found[1] += sum(map(float, re.findall(r"-?\d+(?:\.\d+)?", value or "")))
 
     def handle_endtag(self, tag: str) -> None:
@@ -103,7 +91,9 @@ class _Seen(HTMLParser):
             self.lines.append("")
 
     def handle_data(self, data: str) -> None:
-        if not self.hidden:
+        if self.open and data.strip():
+            self.pictures[-1]["(words)"].append(data.strip())
+        elif not self.hidden:
             self.lines[-1] += data
 
 
@@ -112,4 +102,6 @@ def seen(html: str) -> dict[str, Any]:
     parser = _Seen()
     parser.feed(html)
     lines = [" ".join(line.split()) for line in parser.lines]
+    for picture in parser.pictures:
+        picture["(words)"] = " · ".join(picture["(words)"])  # one string: ticks come and go with the draws
     return {"text": [line for line in lines if line], "pictures": parser.pictures}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import calibrant
 from frozen.asking import commanded
@@ -106,5 +108,6 @@ def called(thing: Any) -> str:
 
 
 def helped(folder: Path, seed: int) -> Any:
-    """Return the help of every command."""
-    return {word: commanded(folder, *word.split(), "--help") for word in ("", *COMMANDS)}
+    """Return the help of every command; it names the program, however these cases were started."""
+    with patch.object(sys.modules["__main__"], "__package__", ""):
+        return {word: commanded(folder, *word.split(), "--help") for word in ("", *COMMANDS)}

@@ -9,7 +9,7 @@ Stored are JSON documents. A number that is the same for ten seeds is exact: it 
   narrow: an eleventh value that is as good as the ten lies outside of it in 2 of 11 cases.
 
 Strings, keys, booleans and the lengths of lists must be the same; a key that is new is a difference like one that is
-gone. A string that differs between the ten seeds is stored as the set of them and judged by its words; its numbers must
+gone. A string that differs between the ten seeds is stored with its variants and judged by its words; its numbers must
 lie in the widened range, or stay (to one unit of the last digit) where no seed moved them. A status or a sentence beside a
 drawn p-value may change if that may lie on either side of 0.05.
 
@@ -144,7 +144,7 @@ def pool(answers: Sequence[Any]) -> Any:
     if all(is_number(one) for one in answers):
         return {NUMBER: [first, min(answers), max(answers)]}
     if all(isinstance(one, str) for one in answers):
-        return {WORDS: list(dict.fromkeys(answers))}
+        return {WORDS: _grouped(list(dict.fromkeys(answers)))}
     return {ANY: [json.loads(text) for text in dict.fromkeys(json.dumps(one, sort_keys=True) for one in answers)]}
 
 
@@ -158,7 +158,10 @@ def is_drawn(stored: Any) -> bool:
 
 def shown(stored: Any) -> Any:
     """Return the value of seed 0."""
-    return next(iter(stored.values()))[0] if is_drawn(stored) else stored
+    if not is_drawn(stored):
+        return stored
+    kind, values = next(iter(stored.items()))
+    return values[0][0] if kind == WORDS else values[0]
 
 
 # -- what moved
@@ -250,7 +253,7 @@ class _Judge(NamedTuple):
             within = low - (high - low) <= new <= high + (high - low)
             return self.near(first, new) if is_pvalue(path) else within or self.close(first, new)
         if kind == WORDS:
-            return isinstance(new, str) and any(_worded(new, group) for group in _by_words(values).get(words(new), ()))
+            return isinstance(new, str) and any(_worded(new, *group) for group in values)
         masked = [_masked(one) for one in values]
         return _masked(new) in masked
 
@@ -285,20 +288,27 @@ def _numbers(text: str) -> list[float]:
     return [_number(found) for found in _DIGITS.findall(text)]
 
 
-def _by_words(values: list[str]) -> dict[str, list[list[str]]]:
-    found: dict[str, list[list[str]]] = {}
-    for value in values:
-        found.setdefault(words(value), [[]])[0].append(value)
-    return found
+def _grouped(texts: list[str]) -> list[list[Any]]:
+    """Return texts as [the first one of the same words, {place of a number: [lowest, highest]}]; one alone has no ranges."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        found.setdefault(words(text), []).append(text)
+    groups: list[list[Any]] = []
+    for alike in found.values():
+        columns = list(zip(*map(_numbers, alike), strict=True))
+        ranges = {str(place): [min(seen), max(seen)] for place, seen in enumerate(columns) if min(seen) < max(seen)}
+        groups.append([alike[0], ranges] if len(alike) > 1 else [alike[0]])
+    return groups
 
 
-def _worded(new: str, old: list[str]) -> bool:
-    """Whether the numbers of a sentence are those that the seeds gave, as far as the seeds agree."""
-    if len(old) == 1:
+def _worded(new: str, old: str, ranges: dict[str, list[float]] | None = None) -> bool:
+    """Whether a text has the words of another, and numbers as the seeds gave them, as far as the seeds agree."""
+    if words(new) != words(old):
+        return False
+    if ranges is None:
         return True
-    columns = list(zip(*(_DIGITS.findall(one) for one in old), strict=True))
-    for mine, theirs in zip(_DIGITS.findall(new), columns, strict=True):
-        low, high = min(map(_number, theirs)), max(map(_number, theirs))
+    for place, (mine, theirs) in enumerate(zip(_DIGITS.findall(new), _numbers(old), strict=True)):
+        low, high = ranges.get(str(place), (theirs, theirs))
         unit = 10.0 ** -len(mine.partition(".")[2]) if "e" not in mine.lower() else abs(low)
         slack = max(high - low, 1.000001 * unit)
         if not low - slack <= _number(mine) <= high + slack:

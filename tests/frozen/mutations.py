@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from frozen.answers import HERE
+from frozen.answers import HERE, load
 
 SOURCE = HERE.parents[1] / "src" / "calibrant"
 
@@ -53,6 +53,27 @@ MUTATIONS = (
     Mutation("estimators/estimator.py", "(1.0 / norm)", "(1.1 / norm)", "evaluate/classes/file"),
     Mutation("views/classes.py", 'reduce: str = "mean"', 'reduce: str = "sum"', "evaluate/classes/file/classwise"),
     Mutation("errors.py", "{self.problem}. Hint:", "{self.problem}. Tip:", "evaluate/classes/absent"),
+    Mutation(
+        "torch/focal.py", "        gamma: float = 2.0,", "        gamma: float = 2.1,", "rest/torch/losses", "rest"
+    ),
+    Mutation("plots/reliability.py", "_STRIP = 30", "_STRIP = 31", "rest/plots/*", "rest"),
+    Mutation(
+        "testing/assertions.py",
+        "    max_error: float = 0.05,",
+        "    max_error: float = 0.06,",
+        "rest/testing/a*",
+        "rest",
+    ),
+    Mutation("selective/ood.py", "0.95 * len(inside)", "0.9 * len(inside)", "rest/selective/drawn", "rest"),
+    Mutation("datasets/simulations.py", "beta0: float = 0.5", "beta0: float = 0.6", "rest/datasets", "rest"),
+    Mutation(
+        "scores/differences.py",
+        "ndtri(0.5 + 0.5 * level)",
+        "ndtri(0.5 + 0.4 * level)",
+        "inference/improvement/*",
+        "inference",
+    ),
+    Mutation("regression/tables.py", "p = 1 / n_bins", "p = 1.1 / n_bins", "values/tables", "values"),
 )
 
 
@@ -71,6 +92,8 @@ def mutate(pattern: str = "*") -> int:
 
 def tried(one: Mutation) -> tuple[str, str]:
     """Return whether the cases saw the mutation, and where first."""
+    if not fnmatch.filter(load(one.family, "day"), one.cases):
+        return f"stale: no stored answer matches {one.cases}", ""
     with tempfile.TemporaryDirectory(prefix="mutated") as name:
         copy = Path(name) / "calibrant"
         shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))

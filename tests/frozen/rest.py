@@ -446,6 +446,7 @@ def asserted(folder: Path, seed: int) -> Any:
     bad, two = class_rows(200, 3, temperature=4.0), class_rows(200, 2, seed=3, temperature=4.0)
     given = {"n_resamples": B, "rng": seed}
     return {
+        "defaults": raised(testing.assert_calibrated, bad.y, bad.p, **given),
         "bad": raised(testing.assert_calibrated, bad.y, bad.p, max_error=0.02, **given),
         "two": raised(testing.assert_calibrated, two.y, two.p, max_error=0.02, **given),
         "metric": raised(testing.assert_calibrated, bad.y, bad.p, metric="ece", max_error=0.01, **given),

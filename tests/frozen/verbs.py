@@ -134,15 +134,15 @@ def standing(ask: Ask) -> Callable[[Path, int], Any]:
 
 
 #: What a verb need not be asked of every source for every task: its reading is that of `evaluate`, and costs time.
-_AS_EVALUATE = ("check", "report")
+_AS_EVALUATE = ("check", "report", "monitor")
 _ALIKE = {"pandas", "parquet", "folder", "lazy", "relation", "sparkframe"}
 
 
 def sources(verb: str, task: str) -> list[str]:
     """Return the sources to ask a verb for."""
     left_out = set(_ALIKE) if verb in _AS_EVALUATE else set()
-    if verb in (*_AS_EVALUATE, "monitor"):
-        left_out |= {"relation", "sparkframe"} | (set() if task == "two" else {"spark"})
+    if verb in _AS_EVALUATE and task != "two":
+        left_out |= {"spark", "polars"}
     if verb in ("fit", "apply", "compare"):
         left_out |= {"sparkframe"}
     if task == "regression" and verb != "evaluate":  # cells know no means: said once a verb
@@ -242,7 +242,7 @@ def watched(seed: int, source: str, task: str, **more: Any) -> Any:
     return {
         "first": one.to_dict(),
         "second": two.to_dict(),
-        "status": status.to_dict(),
+        "status": "as after the second day" if status.to_dict() == two.to_dict() else status.to_dict(),
         "openmetrics": metrics.splitlines(),
     }
 
