@@ -365,7 +365,7 @@ PICTURES: dict[str, Any] = {
     "plot_risk_coverage": lambda rows: plots.plot_risk_coverage(rows.y, rows.p),
     "plot_rejection": lambda rows: plots.plot_rejection(rows.y, rows.p, thresholds=[0.2, 0.5, 0.8]),
     "plot_training": lambda rows: plots.plot_training(TRACE),
-    "plot_training, reader's style": lambda rows: plots.plot_training(TRACE, metrics=["ks"], style="mpl"),
+    "plot_training, reader's style": lambda rows: plots.plot_training(TRACE, metrics=["ks"], style="matplotlib"),
     "plot_pit": lambda rows: plots.plot_pit(*mean_rows(80)[:3]),
     "plot_variance": lambda rows: plots.plot_variance(*mean_rows(80)[:3], n_bins=6),
     "plot_ks, nothing drawn": lambda rows: plots.plot_ks(rows.y, rows.p, windows=10, n_resamples=0),
@@ -417,7 +417,9 @@ def axis(ax: Any) -> Any:
         "title": [ax.get_title(loc=side) for side in ("left", "center", "right")],
         "limits": [*ax.get_xlim(), *ax.get_ylim()],
         "scales": [ax.get_xscale(), ax.get_yscale()],
-        "ticks": [[label.get_text() for label in labels] for labels in (ax.get_xticklabels(), ax.get_yticklabels())],
+        "names": [
+            text for label in (*ax.get_xticklabels(), *ax.get_yticklabels()) if (text := label.get_text()).isalpha()
+        ],
         "lines": [[line.get_xdata(), line.get_ydata()] for line in ax.get_lines()],
         "bars": [
             [patch.get_x(), patch.get_width(), patch.get_height()] for patch in ax.patches if hasattr(patch, "get_x")
@@ -441,7 +443,7 @@ def raised(call: Any, *args: Any, **options: Any) -> Any:
 
 def asserted(folder: Path, seed: int) -> Any:
     """Return what is raised on a bad model, and that a good one passes."""
-    bad, two = class_rows(200, 3), class_rows(200, 2, seed=3)
+    bad, two = class_rows(200, 3, temperature=4.0), class_rows(200, 2, seed=3, temperature=4.0)
     given = {"n_resamples": B, "rng": seed}
     return {
         "defaults": raised(testing.assert_calibrated, bad.y, bad.p, **given),
@@ -556,7 +558,7 @@ def summed(folder: Path, seed: int) -> Any:
 
 def notebook(folder: Path, seed: int) -> Any:
     """Return the words of results in a notebook: pages without their tags."""
-    rows, two = class_rows(200, 3), class_rows(200, 2, seed=3)
+    rows, two = class_rows(200, 3, temperature=4.0), class_rows(200, 2, seed=3, temperature=4.0)
     moments = mean_rows(100)
     made = {
         "classes": calibrant.evaluate(rows.y, rows.p, n_resamples=B, rng=seed),

@@ -238,7 +238,7 @@ def write(names: list[str], method: str, folder: Path, seed: int) -> Any:
         make, out, words = FILES[name]
         make(here / name)
         fitted(method, name).save(here / "cal.json")
-        return applied(here, name, out, words, verbatim=method == "identity")
+        return applied(here, name, out, words, verbatim=method == "identity" and "logits" not in name)
 
     return each(one, tuple(names), folder, seed)
 
