@@ -10,7 +10,7 @@ Stored are JSON documents. A number that is the same for ten seeds is exact: it 
 
 Strings, keys, booleans and the lengths of lists must be the same; a key that is new is a difference like one that is
 gone. A string that differs between the ten seeds is stored with its variants and judged by its words; its numbers must
-lie in the widened range, or stay (to one unit of the last digit) where no seed moved them. A status or a sentence beside a
+lie in the widened range, or stay where no seed moved them. A status or a sentence beside a
 drawn p-value may change if that may lie on either side of 0.05.
 
 Masked are, by value, what no two runs share: the folder of the inputs, the time, today's date, versions.
@@ -309,8 +309,7 @@ def _worded(new: str, old: str, ranges: dict[str, list[float]] | None = None) ->
         return True
     for place, (mine, theirs) in enumerate(zip(_DIGITS.findall(new), _numbers(old), strict=True)):
         low, high = ranges.get(str(place), (theirs, theirs))
-        unit = 10.0 ** -len(mine.partition(".")[2]) if "e" not in mine.lower() else abs(low)
-        slack = max(high - low, 1.000001 * unit)
+        slack = (high - low) + 1e-9
         if not low - slack <= _number(mine) <= high + slack:
             return False
     return True
