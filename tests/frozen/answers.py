@@ -72,7 +72,7 @@ def file_of(family: str, lane: str) -> Path:
 
 def load(family: str, lane: str) -> dict[str, Any]:
     path = file_of(family, lane)
-    return _regrouped(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def save(family: str, lane: str, new: dict[str, Any]) -> None:
@@ -94,13 +94,3 @@ def moved(case: Case, old: Any, new: Any) -> list[Moved]:
     if old is ABSENT or new is ABSENT:
         return [] if old is new else [Moved((case.name,), old, new)]
     return [one._replace(path=(case.name, *one.path)) for one in differences(old, new, case.draws, case.tolerance)]
-
-
-def _regrouped(stored: Any) -> Any:
-    from frozen.judge import WORDS, _grouped
-
-    if isinstance(stored, dict):
-        if WORDS in stored and isinstance(stored[WORDS][0], str):
-            return {WORDS: _grouped(stored[WORDS])}
-        return {key: _regrouped(item) for key, item in stored.items()}
-    return [_regrouped(item) for item in stored] if isinstance(stored, list) else stored

@@ -13,7 +13,7 @@ gone. A string that differs between the ten seeds is stored with its variants an
 lie in the widened range, or stay where no seed moved them. A status or a sentence beside a
 drawn p-value may change if that may lie on either side of 0.05.
 
-Masked are, by value, what no two runs share: the folder of the inputs, the time, today's date, versions.
+Masked are, by value, what no two runs share: the folder of the inputs, the time, today's date, versions, addresses.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def clean(value: Any, folder: Path | str = "") -> Any:
 def _text(text: str, folder: Path | str) -> str:
     for path in dict.fromkeys((str(folder), str(Path(folder).resolve()))) if str(folder) else ():
         text = text.replace(path + "/", "…/").replace(path, "…")
-    text = _CLOCK.sub("(time)", text)
+    text = re.sub(r"\b0x[0-9a-f]{6,}\b", "(address)", _CLOCK.sub("(time)", text))
     for day in {dt.datetime.now(dt.UTC).date(), dt.datetime.now(dt.UTC).astimezone().date()}:
         text = text.replace(day.isoformat(), "(today)")
     return _VERSIONS.sub("(version)", text)
