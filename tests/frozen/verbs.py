@@ -313,7 +313,7 @@ def content_of(path: Path, *, ordered: bool = True) -> Any:
         with np.load(path, allow_pickle=False) as archive:
             return {name: cells(archive[name].ravel().tolist()) for name in archive.files}
     if path.suffix == ".parquet" or path.is_dir():
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path / "**" / "*.parquet" if path.is_dir() else path)
         columns = {name: frame[name].to_list() for name in frame.columns}
         if not ordered:
             columns = {name: sorted(column, key=str) for name, column in columns.items()}
