@@ -85,7 +85,7 @@ def given(source: str, task: str, *, after: bool = False, which: str = "") -> tu
     if source == "sparkframe":
         from pyspark.sql import SparkSession
 
-        return SparkSession.getActiveSession().read.parquet(f"{name}_shards"), {}
+        return SparkSession.getActiveSession().read.parquet(str(Path(f"{name}_shards").resolve())), {}
     return frame, {}
 
 
