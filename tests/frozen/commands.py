@@ -13,7 +13,7 @@ import calibrant
 from frozen.asking import B, asked, commanded, seen
 from frozen.case import Case
 from frozen.inputs import TASKS
-from frozen.verbs import COMPARED, FIT, QUICK, WATCHED, content_of
+from frozen.verbs import COMPARED, FIT, QUICK, WATCHED, content_of, unhashed
 
 FEW = ("--resamples", str(B))
 COMMANDS = (
@@ -240,7 +240,7 @@ def summarized(folder: Path, seed: int, task: str) -> Any:
     return {
         "summarize": said,
         "merge": merged,
-        "json": document,
+        "json": unhashed(document),
         "evaluate": commanded(folder, "evaluate", "all.calsum", *FEW, "--seed", seed),
         "check": commanded(folder, "check", "all.calsum", "--max", "ece=0.001", *FEW, "--seed", seed),
         "text": commanded(folder, "evaluate", "all.calsum", "--by", "site", *FEW, "--seed", seed),

@@ -41,7 +41,7 @@ MUTATIONS = (
     Mutation("core/moments.py", "SMALLEST = 1e-6", "SMALLEST = 1e-5", "evaluate/classes/file"),
     Mutation("reporting/svg.py", "WIDTHS = (1032,", "WIDTHS = (1033,", "page/report/two", "commands"),
     Mutation("inference/verdict.py", "TOLERANCE = 0.02", "TOLERANCE = 0.03", "evaluate/two/file"),
-    Mutation("engines/fit.py", "_PASS_TOLERANCE = 1e-5", "_PASS_TOLERANCE = 1e-1", "fit/classes/shards"),
+    Mutation("engines/apply.py", "raw = [1.0 - raw[0]", "raw = [1.1 - raw[0]", "apply/two/[sl]*"),
     Mutation("io/layout.py", '{count(n)} rows"', '{count(n)} lines"', "text/evaluate/two", "commands"),
     Mutation(
         "metrics/regression/nulls.py", "CRPS_VARIANCE = 0.162", "CRPS_VARIANCE = 0.163", "evaluate/regression/file"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,9 +35,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Kitchen:
     return Kitchen(tmp_path_factory.mktemp("frozen"))
 
 
+stored = cache(load)
+
+
 @pytest.mark.parametrize(("family", "case"), list(marked()))
 def test_answer_is_the_stored_one(family: str, case: Case, made: Kitchen) -> None:
-    found = moved(case, load(family, case.lane).get(case.name, ABSENT), made.answer(case))
+    found = moved(case, stored(family, case.lane).get(case.name, ABSENT), made.answer(case))
     lines = [f"{one.where}: {one.old!r} → {one.new!r}"[:300] for one in found]
     assert not lines, "\n".join([*lines[:40], "cd tests && python -m frozen lists all; --write --why stores them"])
 
@@ -44,7 +48,7 @@ def test_answer_is_the_stored_one(family: str, case: Case, made: Kitchen) -> Non
 def test_every_stored_answer_has_its_case() -> None:
     cases = {(family, case.lane, case.name) for family, case in selected()}
     places = {(family, lane) for family, lane, _ in cases}
-    assert {(family, lane, name) for family, lane in places for name in load(family, lane)} == cases
+    assert {(family, lane, name) for family, lane in places for name in stored(family, lane)} == cases
 
 
 OLD = {"value": 0.25, "pvalue": 0.5, "name": "ece", "rows": [1, 2], "ok": True, "note": None}
@@ -91,22 +95,22 @@ def test_pvalue_that_is_a_count_is_drawn_even_if_seeds_agree() -> None:
 
 @pytest.mark.parametrize(("low", "seen"), [(0.1, False), (0.05, False), (0.2, False), (0.04, True), (0.21, True)])
 def test_drawn_number_lies_in_the_widened_range(low: float, seen: bool) -> None:
-    stored = seeds(low=[0.12, 0.1, 0.1501, 0.13])
-    assert bool(differences(stored, {"low": low}, draws=200)) is seen
+    kept = seeds(low=[0.12, 0.1, 0.1501, 0.13])
+    assert bool(differences(kept, {"low": low}, draws=200)) is seen
 
 
 def test_sentences_are_judged_by_their_words() -> None:
-    stored = seeds(text=["gap 5.1 points, p = 0.03", "gap 5.1 points, p = 0.05"])
-    assert not differences(stored, {"text": "gap 5.1 points,  p = 0.04"}, draws=200)
+    kept = seeds(text=["gap 5.1 points, p = 0.03", "gap 5.1 points, p = 0.05"])
+    assert not differences(kept, {"text": "gap 5.1 points,  p = 0.04"}, draws=200)
     for other in ("gap 5.4 points, p = 0.04", "gap 5.1 points, p = 0.09", "gap 5.1 rows, p = 0.04"):
-        assert differences(stored, {"text": other}, draws=200)
+        assert differences(kept, {"text": other}, draws=200)
 
 
 def test_status_may_change_only_if_its_pvalue_may_cross() -> None:
     for pvalue, seen in ((0.06, False), (0.5, True)):
-        stored = seeds(status=["calibrated"], pvalue=[pvalue, pvalue + 0.01], name=["ks"])
-        assert bool(differences(stored, {"status": "other", "pvalue": pvalue, "name": "ks"}, draws=200)) is seen
-        assert differences(stored, {"status": "calibrated", "pvalue": pvalue, "name": "kuiper"}, draws=200)
+        kept = seeds(status=["calibrated"], pvalue=[pvalue, pvalue + 0.01], name=["ks"])
+        assert bool(differences(kept, {"status": "other", "pvalue": pvalue, "name": "ks"}, draws=200)) is seen
+        assert differences(kept, {"status": "calibrated", "pvalue": pvalue, "name": "kuiper"}, draws=200)
 
 
 def test_answers_hold_nothing_of_this_run(tmp_path: Any) -> None:

@@ -85,7 +85,7 @@ def given(source: str, task: str, *, after: bool = False, which: str = "") -> tu
     if source == "sparkframe":
         from pyspark.sql import SparkSession
 
-        return SparkSession.getActiveSession().read.parquet(f"{name}_shards"), {}
+        return SparkSession.getActiveSession().read.parquet(str(Path(f"{name}_shards").resolve())), {}
     return frame, {}
 
 
@@ -313,7 +313,9 @@ def content_of(path: Path, *, ordered: bool = True) -> Any:
         with np.load(path, allow_pickle=False) as archive:
             return {name: cells(archive[name].ravel().tolist()) for name in archive.files}
     if path.suffix == ".parquet" or path.is_dir():
-        frame = pl.read_parquet(path)
+        frame = (
+            pl.read_parquet(path / "**/*.parquet", hive_partitioning=True) if path.is_dir() else pl.read_parquet(path)
+        )
         columns = {name: frame[name].to_list() for name in frame.columns}
         if not ordered:
             columns = {name: sorted(column, key=str) for name, column in columns.items()}
@@ -344,7 +346,17 @@ def cases() -> Iterator[Case]:
 
 
 def _case(name: str, source: str, ask: Ask, draws: int = 0, tolerance: float = 1e-9) -> Case:
-    return Case(name, standing(ask), LANE.get(source, "day"), draws, tolerance)
+    run = standing(ask)
+    if source not in ("arrays", "file", "summary"):
+        return Case(name, lambda folder, seed: unhashed(run(folder, seed)), LANE.get(source, "day"), draws, tolerance)
+    return Case(name, run, LANE.get(source, "day"), draws, tolerance)
+
+
+def unhashed(answer: Any) -> Any:
+    """Mask hashes of cells that an engine added up: its threads come in any order, and the last bits with them."""
+    if isinstance(answer, dict):
+        return {key: "(hash)" if key == "checksum" else unhashed(item) for key, item in answer.items()}
+    return [unhashed(item) for item in answer] if isinstance(answer, list) else answer
 
 
 def _evaluate() -> Iterator[Case]:
@@ -508,5 +520,5 @@ def _summaries() -> Iterator[Case]:
         yield _case(
             f"summarize/{task}/file/by", "file", partial(summarized, source="file", task=task, by="site", n_bins=[7])
         )
-        yield _case(f"merge/{task}", "file", partial(merged, task=task), B)
+        yield _case(f"merge/{task}", "shards", partial(merged, task=task), B)
         yield _case(f"merge/{task}/twice", "file", partial(merged, task=task, twice=True))
