@@ -14,7 +14,7 @@ LANE := CALIBRANT_SKIPS=list OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # the Python of `make test-py`
 PY ?= 3.12
 
-.PHONY: demo environment test coverage test-slow test-spark test-peers test-lightning test-oldest test-plain test-py test-bare axe lint fuzz fuzz-night test-fuzz format changelog docs papers papers-book bench bench-growth bench-night nightly clean
+.PHONY: demo environment test coverage frozen test-slow test-spark test-peers test-lightning test-oldest test-plain test-py test-bare axe lint fuzz fuzz-night test-fuzz format changelog docs papers papers-book bench bench-growth bench-night nightly clean
 
 demo: $(VENV)/.bare  ## the whole story on real data, then a report
 	$(BIN)/calibrant demo
@@ -27,6 +27,9 @@ test: $(VENV)/.dev  ## everything that needs no cluster, no peer library and no 
 
 coverage:  ## the same tests, and how much of each subpackage they run
 	$(MAKE) test COVERAGE=1
+
+frozen: $(VENV)/.dev  ## what users see, beside the stored answers: prints what moved; ARGS='--write --why "reason"' stores it
+	cd tests && OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 ../$(BIN)/python -m frozen $(ARGS)
 
 test-slow: $(VENV)/.dev  ## coverage of intervals, size of tests, bias, long training
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m slow

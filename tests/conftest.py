@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import sys
 from collections.abc import Generator
 from typing import Any
 
 import hypothesis
 import pytest
+
+from helpers import spark_session
 
 # the same examples in every run, and no clock that judges them: what passes here passes on a loaded machine
 hypothesis.settings.load_profile("ci")
@@ -68,31 +69,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = 1
 
 
-#: One session for every test of Spark. Compiling queries for a hundred rows takes longer than all the rest, so rows are
-#: interpreted unless a test asks for more, and Java compiles quickly rather than well.
-_SPARK = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "localhost",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
-}
-
-
 @pytest.fixture(scope="session")
 def spark() -> Generator[Any]:
     """Real Spark on two cores."""
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python
-    made = sql.SparkSession.builder.master("local[2]").appName("calibrant tests").config(map=_SPARK).getOrCreate()
-    yield made
-    made.stop()
+    pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
+    with spark_session() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

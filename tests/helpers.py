@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +49,31 @@ def load_data(name: str) -> dict[str, np.ndarray]:
     """Arrays of one real data set."""
     with np.load(data_path(name), allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
+
+
+#: One session for every test of Spark. Compiling queries for a hundred rows takes longer than all the rest, so rows are
+#: interpreted unless a test asks for more, and Java compiles quickly rather than well.
+_SPARK = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "localhost",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+}
+
+
+@contextmanager
+def spark_session() -> Generator[Any]:
+    """Real Spark on two cores."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python
+    made = SparkSession.builder.master("local[2]").appName("calibrant tests").config(map=_SPARK).getOrCreate()
+    yield made
+    made.stop()

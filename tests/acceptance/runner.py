@@ -24,12 +24,16 @@ class Outcome(NamedTuple):
 def _standing_in(folder: Path, argv: tuple[str, ...]) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     here, saved = Path.cwd(), sys.argv
+    main = sys.modules["__main__"]
+    package = main.__package__
     os.chdir(folder)
     sys.argv = ["calibrant", *argv]
+    main.__package__ = ""  # or click calls the program "python -m pytest"
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield out, err
     finally:
+        main.__package__ = package
         sys.argv = saved
         os.chdir(here)
 

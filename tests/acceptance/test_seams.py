@@ -14,7 +14,7 @@ import pytest
 import calibrant
 from acceptance.inputs import NAMES, N
 from acceptance.runner import run
-from acceptance.test_frozen import differences
+from frozen.judge import differences
 from helpers import needs, where_installed
 
 FEW = ("--resamples", "60")
@@ -272,4 +272,4 @@ def test_functions_and_evaluate_agree(seams: Path) -> None:
 def test_monitor_of_file_and_pattern(folder: Path, tmp_path: Path) -> None:
     one = document(("monitor", str(tmp_path / "one"), "k5.parquet", "--name", "day1"), folder)
     two = document(("monitor", str(tmp_path / "two"), "logs/*.parquet", "--name", "day1"), folder)
-    assert not list(differences(one, two, "day"))
+    assert not differences(one, two)
