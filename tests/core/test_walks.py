@@ -9,7 +9,7 @@ from calibrant import metrics
 from calibrant.core.declare import lookup
 from calibrant.core.inputs import check_forecast
 from calibrant.core.row_scores import observed_rows, possible_scores
-from calibrant.core.tables import sorted_keys, width_index
+from calibrant.core.tables import sorted_keys, width_bins, width_index
 from calibrant.errors import InputError
 from calibrant.metrics import _rps
 from calibrant.metrics.recipes import MeanScore
@@ -69,6 +69,18 @@ def test_negative_zeros_are_zeros_in_every_class(n_classes):
     expected, found = (Classwise().width_bins(check_forecast(y, each, caller="test"), 15) for each in (p, odd))
     for name in ("w", "ws", "wt"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize(("n_classes", "m"), [(3, 1), (3, 15), (100, 15), (100, 2)])
+def test_bins_of_classes_are_those_of_their_columns(n_classes, m):
+    rng = np.random.default_rng(n_classes)
+    p, y = rng.dirichlet(np.full(n_classes, 5.0), 300), rng.integers(0, n_classes, 300)
+    forecast = check_forecast(y, p, caller="test")
+    found = Classwise().width_bins(forecast, m)
+    each = [width_bins(pairs, m) for pairs in Classwise().groups(forecast)]
+    for name in ("w", "ws", "wt"):
+        expected = np.concatenate([getattr(one, name) for one in each])
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

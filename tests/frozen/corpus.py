@@ -36,4 +36,4 @@ def said(name: str, folder: Path) -> Any:
 
 def short(found: dict[str, Any]) -> dict[str, Any]:
     """Return an evaluation with the value of each metric alone; what else a metric says is frozen elsewhere."""
-    return {**found, "measures": {name: one["value"] for name, one in found["measures"].items()}}
+    return {**found, "metrics": {name: one["value"] for name, one in found["metrics"].items()}}

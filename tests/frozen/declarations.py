@@ -27,7 +27,7 @@ COMMANDS = (
 MODULES = (
     "calibrators", "calibrators.regression", "datasets", "engines", "errors", "estimators", "inference", "io",
     "metrics", "metrics.regression", "monitoring", "plots", "regression", "reporting", "scores", "selective",
-    "studies", "summary", "testing", "torch", "views"
+    "summary", "testing", "torch", "views"
 )  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def moments(name: str, folder: Path, seed: int) -> Any:
             found["distribution"] = plain({"mean": law.mean, "variance": law.variance, "cdf": law.cdf(new.y)})
             found["quantiles"] = answer(ready.predict_quantiles, new.mean, new.variance, levels=[0.1, 0.5, 0.9])
             ready.save(folder / "cal.json")
-            again = regression.load(folder / "cal.json").predict(new.mean, new.variance)
+            again = calibrant.load(folder / "cal.json").predict(new.mean, new.variance)
             columns = np.stack([new.mean, new.variance], axis=1)
             found["from json"] = answer(calibrant.predict_from_json, folder / "cal.json", columns)
             found["loaded"] = plain(again) == found["plain"]

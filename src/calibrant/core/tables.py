@@ -300,8 +300,9 @@ def class_bins(block: Array, codes: Ints, m: int) -> Floats:
     above = np.flatnonzero(flat > 1 / m)
     score = flat[above].astype(np.float64)
     slot = above % k * m + width_index(score, m)
-    counts = np.bincount(slot, minlength=k * m).astype(np.float64).reshape(k, m)
-    sums = np.bincount(slot, score, k * m).reshape(k, m)
+    counts, sums = np.zeros((2, k, m))
+    counts += np.bincount(slot, minlength=k * m).reshape(k, m)
+    sums += np.bincount(slot, score, k * m).reshape(k, m)  # whole numbers where no score is above
     counts[:, 0] = n - counts[:, 1:].sum(axis=1)
     sums[:, 0] = block.sum(axis=0, dtype=np.float64) - sums[:, 1:].sum(axis=1)
     truth = codes * m + width_index(flat[np.arange(0, n * k, k) + codes], m)
