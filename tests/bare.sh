@@ -16,10 +16,11 @@ y = np.array([rng.choice(3, p=row) for row in p])
 np.savez("preds.npz", probs=p, labels=y)
 frame = pl.DataFrame({f"p_{k}": p[:, k] for k in range(3)} | {"label": y})
 frame.write_csv("preds.csv")
+frame.lazy().sink_csv("packed.csv.zst", compression="zstd")
 frame.write_parquet("preds.parquet")
 PY
 calibrant --help >/dev/null
-for file in preds.npz preds.csv preds.parquet; do calibrant evaluate "$file" --resamples 50 | head -1; done
+for file in preds.npz preds.csv packed.csv.zst preds.parquet; do calibrant evaluate "$file" --resamples 50 | head -1; done
 calibrant report preds.csv -o report.html --resamples 50
 calibrant fit preds.csv --method temperature -o cal.json >/dev/null
 calibrant apply cal.json preds.csv -o repaired.csv

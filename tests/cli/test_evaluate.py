@@ -204,7 +204,7 @@ def test_core_and_metrics_need_numpy_and_scipy_alone():
         "import sys\n"
         "class Block:\n"
         "    def find_spec(self, name, *rest):\n"
-        "        if name.split('.')[0] in {'sklearn', 'polars', 'narwhals', 'click', 'rich', 'jinja2', 'torch', 'pandas'}:\n"
+        "        if name.split('.')[0] in {'sklearn', 'polars', 'narwhals', 'click', 'rich', 'jinja2', 'torch', 'pandas', 'backports'}:\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Block())\n"
         "import calibrant.metrics, calibrant.inference, calibrant.scores\n"

@@ -30,7 +30,7 @@ def parts(version):
 def lower_bounds():
     extras = PROJECT["optional-dependencies"]
     lines = PROJECT["dependencies"] + [line for name in ("plots", "engines", "onnx") for line in extras[name]]
-    return dict(re.fullmatch(r"([a-z0-9-]+)>=([\d.]+)", line).groups() for line in lines)
+    return dict(re.fullmatch(r"([a-z0-9.-]+)>=([\d.]+)(?:; python_version < '3.14')?", line).groups() for line in lines)
 
 
 def test_oldest_lane_installs_the_lower_bounds():

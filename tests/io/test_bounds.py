@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import threading
 import time
-import zipfile
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,6 +20,10 @@ from calibrant.errors import FileError, InputError
 from calibrant.io import bounds
 from calibrant.io.paths import expand
 from calibrant.io.readers import read_predictions, read_table
+
+zstd, zipfile = import_module(bounds._ZSTD), import_module(bounds._ZIPFILE)
+TEXT = b"score,label\n" + b"0.5,1\n0.4,0\n" * 500
+SKIPPED = bytes.fromhex("502a4d18") + (4).to_bytes(4, "little") + b"abcd"
 
 
 def declare(path, size):
@@ -55,7 +60,7 @@ def test_the_limit_can_be_raised_and_must_be_a_number(tmp_path, monkeypatch):
             read_predictions(path)
 
 
-@pytest.mark.parametrize(("module", "suffix"), [(gzip, "gz"), (bz2, "bz2"), (lzma, "xz")])
+@pytest.mark.parametrize(("module", "suffix"), [(gzip, "gz"), (bz2, "bz2"), (lzma, "xz"), (zstd, "zst")])
 def test_compressed_text_stops_at_the_limit(tmp_path, monkeypatch, module, suffix):
     path = tmp_path / f"a.csv.{suffix}"
     path.write_bytes(module.compress(b"score,label\n" + b"0.5,1\n0.4,0\n" * 50_000))
@@ -65,18 +70,117 @@ def test_compressed_text_stops_at_the_limit(tmp_path, monkeypatch, module, suffi
         read_table(path)
 
 
-def test_zstandard_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
+def test_zstandard_of_repeated_bytes_stops_at_the_limit(tmp_path, monkeypatch):
     path = tmp_path / "a.csv.zst"
     text = b"score,label\n" + b"0.5,1\n0.4,0\n" * 5
     blocks = (len(text) << 3).to_bytes(3, "little") + text  # as it is
     for last in (0, 1):  # then a byte, repeated 2¹⁷ times
         blocks += ((1 << 17 << 3) | 2 | last).to_bytes(3, "little") + b"\n"
     path.write_bytes(bytes.fromhex("28b52ffd0058") + blocks)
-    assert bounds.zstd_size(path.read_bytes()) == len(text) + 2**18
+    assert len(bounds.open_bytes(path)) == len(text) + 2**18
     assert read_table(path).height >= 10
+    monkeypatch.setenv(bounds.LIMIT, "0.0001")
+    with pytest.raises(FileError, match="unpacks to more") as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def without_a_size(text):
+    """Compress as a stream does: the frame does not declare what it holds."""
+    writer = zstd.ZstdCompressor()
+    return writer.compress(text[:50], mode=writer.FLUSH_BLOCK) + writer.compress(text[50:]) + writer.flush()
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        without_a_size(TEXT),
+        zstd.compress(TEXT[:3000]) + without_a_size(TEXT[3000:]) + zstd.compress(b""),
+        SKIPPED + zstd.compress(TEXT),  # parallel zstd
+        zstd.compress(TEXT) + SKIPPED,  # zstd that can seek
+        zstd.compress(TEXT.decode().encode("utf-16")),
+    ],
+    ids=["no size", "several frames", "skipped first", "skipped last", "utf-16"],
+)
+def test_zstandard_is_read_as_programs_write_it(tmp_path, packed):
+    path = tmp_path / "a.csv.zst"
+    path.write_bytes(packed)
+    assert read_table(path)["label"].to_list() == [1, 0] * 500
+
+
+def test_zstandard_keeps_every_byte(tmp_path):
+    path = tmp_path / "a.csv.zst"
+    text = "score,label\r\n0.5,caf\xe9\x01b\r\n0.4,th\xe9\r\n".encode("cp1252")
+    path.write_bytes(zstd.compress(text))
+    assert bounds.open_bytes(path) == text
+    assert read_table(path)["label"].to_list() == ["caf\xe9\x01b", "th\xe9"]
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [zstd.compress(TEXT)[:-3], without_a_size(TEXT)[:40], zstd.compress(TEXT)[:4], zstd.compress(TEXT) + b"garbage",
+     zstd.compress(TEXT) + bytes(512)],
+    ids=["no end", "half", "a mark alone", "garbage", "zeros"],
+)  # fmt: skip
+def test_damaged_zstandard_is_refused_in_one_line(tmp_path, packed):
+    path = tmp_path / "a.csv.zst"
+    path.write_bytes(packed)
+    with pytest.raises(FileError, match=r"a\.csv\.zst cannot be read: .*check that it is complete") as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_ZSTANDARD])
+def test_a_table_in_a_zip_is_read_and_measured(tmp_path, monkeypatch, method):
+    path = tmp_path / "a.csv.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("a.csv", TEXT * 100)
+    assert bounds.open_bytes(path) == TEXT * 100
     monkeypatch.setenv(bounds.LIMIT, "0.0001")
     with pytest.raises(FileError, match="unpacks to more"):
         read_table(path)
+
+
+def write_log(path, method=zipfile.ZIP_ZSTANDARD):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("header.json", "{}")
+        for i in range(20):
+            score = {"value": "C" if i % 3 else "I", "metadata": {"confidence": i / 20}}
+            archive.writestr(f"samples/{i}_epoch_1.json", json.dumps({"id": i, "scores": {"m": score}}, indent=1))
+
+
+def test_a_log_compressed_with_zstandard_is_read(tmp_path):
+    path = tmp_path / "a.eval"
+    write_log(path)
+    with zipfile.ZipFile(path) as archive:
+        assert {member.compress_type for member in archive.infolist()} == {93}
+    assert read_predictions(path).scores.tolist() == [i / 20 for i in range(20)]
+
+
+def test_a_member_gives_no_more_than_it_declares(tmp_path):
+    """A bomb may declare little: it is cut there, and its check sum does not fit."""
+    path = tmp_path / "a.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_ZSTANDARD) as archive:
+        archive.writestr("samples/1.json", "{}" + " " * 500_000)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02") + 24
+    data[at : at + 4] = (2).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="cannot be read: Bad CRC-32"):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_ZSTANDARD])
+def test_a_damaged_log_is_refused_in_one_line(tmp_path, method):
+    path = tmp_path / "a.eval"
+    write_log(path, method)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"samples/7_epoch_1.json") + 30
+    data[at : at + 20] = bytes(range(20))
+    path.write_bytes(data)
+    with pytest.raises(FileError, match=r"a\.eval cannot be read: .*inspect log dump") as caught:
+        read_predictions(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_log_is_measured_too(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ confidence are counted and left out with a note: silence is not certainty.
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ import numpy as np
 
 from calibrant.core.text import count, percent
 from calibrant.errors import FileError, input_error
-from calibrant.io.bounds import check_archive
+from calibrant.io.bounds import open_members
 from calibrant.io.confidence import Stated, on_one_scale, stated_confidence
 from calibrant.io.layout import Columns, Layout, note, say
+from calibrant.io.paths import plain_errors
 from calibrant.io.predictions import Predictions
-from calibrant.io.text import unzstd
 
 __all__ = ["find_log", "read_inspect_archive"]
 
@@ -208,37 +207,11 @@ def _softmax(row: Any) -> Any:
 
 def read_inspect_archive(path: str | Path, layout: Layout) -> Predictions:
     """Return the samples of an ``.eval`` file, a zip of JSON members."""
-    try:
-        check_archive(path)
-        with zipfile.ZipFile(path) as archive:
-            names = [n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")]
-            samples = [json.loads(_member(archive, name)) for name in names]
-    except zipfile.BadZipFile as error:
-        raise FileError(f"{path} is no .eval archive: {error}", hint="convert it with 'inspect log dump'") from error
+    with plain_errors(path, hint="check that it is complete, or convert it with 'inspect log dump'"):
+        samples = [json.loads(member) for member in open_members(path, "samples/*.json")]
     if not samples:
         raise FileError(f"{path} holds no samples", hint="log them, or name another file")
     return _inspect(samples, layout, str(path))
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    try:
-        return archive.read(name)
-    except NotImplementedError:  # Zstandard inside a zip
-        return _zstd_member(archive, name)
-
-
-def _zstd_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    info = archive.getinfo(name)
-    file: Any = archive.fp
-    file.seek(info.header_offset)
-    head = file.read(30)
-    file.seek(info.header_offset + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"))
-    raw = file.read(info.compress_size)
-    if raw[:4] != b"\x28\xb5\x2f\xfd":
-        raise FileError(
-            f"{archive.filename} is compressed in a way that is not known", hint="convert it with 'inspect log dump'"
-        )
-    return unzstd(raw)
 
 
 def _inspect(samples: list[dict[str, Any]], layout: Layout, source: str) -> Predictions:

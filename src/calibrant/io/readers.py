@@ -15,14 +15,14 @@ import numpy as np
 from calibrant._typing import Array
 from calibrant.core.pipes import read_bytes
 from calibrant.errors import FileError, input_error
-from calibrant.io.bounds import check_archive
+from calibrant.io.bounds import check_archive, open_bytes
 from calibrant.io.json_files import frame_of, read_json, read_lines, unnested
 from calibrant.io.layout import Columns, Layout, array_fields, choose_part
 from calibrant.io.logs import find_log, read_inspect_archive
 from calibrant.io.paths import bounded_lengths, file_format, in_utf8, plain_errors
 from calibrant.io.predictions import Look, Predictions, assemble, frame_predictions
 from calibrant.io.resolver import resolve
-from calibrant.io.text import open_bytes, read_text, sniff
+from calibrant.io.text import read_text, sniff
 
 __all__ = ["read_predictions", "read_table"]
 

@@ -9,21 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from calibrant.core.pipes import read_bytes
 from calibrant.core.text import count
 from calibrant.errors import FileError
-from calibrant.io.bounds import too_large, unpacked_limit, zstd_size
 from calibrant.io.cells import number_like, tidy_cells
 from calibrant.io.layout import note
 
-__all__ = ["Dialect", "open_bytes", "read_text", "sniff"]
+__all__ = ["Dialect", "read_text", "sniff"]
 
 #: How much of a file is looked at.
 HEAD = 1 << 18
@@ -47,50 +42,6 @@ class Dialect:
     encoding: str = "utf-8"
     #: Why the text has to be written anew before a plain reader takes it: spaces, a grid, row names.
     odd: str | None = None
-
-
-#: Bytes that are decompressed at a time.
-_PIECE = 1 << 22
-
-
-def open_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, decompressed by its suffix (``.gz``, ``.bz2``, ``.xz``, ``.zst``)."""
-    raw = read_bytes(path)
-    if raw[:4] == b"\x28\xb5\x2f\xfd":
-        limit = unpacked_limit(len(raw))
-        if zstd_size(raw) > limit:
-            raise too_large(path, limit)
-        return unzstd(raw)
-    if raw.startswith(b"PK\x03\x04"):
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            held = [one for one in archive.infolist() if not one.is_dir() and "__MACOSX" not in one.filename]
-            if len(held) != 1:
-                raise FileError(f"{path} holds {len(held)} files", hint="unpack it and name one of them")
-            if held[0].file_size > unpacked_limit(len(raw)):
-                raise too_large(path, unpacked_limit(len(raw)))
-            return archive.read(held[0])
-    for mark, name in ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "lzma")):
-        if raw.startswith(mark):
-            limit = unpacked_limit(len(raw))
-            with import_module(name).open(io.BytesIO(raw)) as file:
-                parts, size = [], 0
-                while part := file.read(_PIECE):  # one read of the limit would ask for that much memory at once
-                    size += len(part)
-                    if size > limit:
-                        raise too_large(path, limit)
-                    parts.append(part)
-            return b"".join(parts)
-    return raw
-
-
-def unzstd(raw: bytes) -> bytes:
-    """Return decompressed Zstandard data, through Polars: its CSV reader is the decoder every install has."""
-    import polars as pl
-
-    lines = pl.read_csv(
-        raw, separator="\x01", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
-    )
-    return "\n".join("" if line is None else line for line in lines.to_series().to_list()).encode()
 
 
 def sniff(head: bytes, source: str = "the file") -> Dialect:
