@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LARGEST = 1_000_000  # bytes; pictures and golden values of this project are smaller
+LARGEST = 2_000_000  # bytes; the frozen answers of the verbs are 1.3 MB, all else is smaller
 WRITTEN = {"docs/tables", "tests/acceptance"}  # files that our commands wrote end as they were written
 MARKS = (b"<<<<<<< ", b"=======\n", b">>>>>>> ")
 
