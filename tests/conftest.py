@@ -14,8 +14,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from helpers import spark_session
-
 # the same examples in every run, and no clock that judges them: what passes here passes on a loaded machine
 hypothesis.settings.load_profile("ci")
 
@@ -73,6 +71,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def spark() -> Generator[Any]:
     """Real Spark on two cores."""
     pytest.importorskip("pyspark.sql", reason="pyspark is absent (make test-spark installs it)")
+    from helpers import spark_session
+
     with spark_session() as made:
         yield made
 

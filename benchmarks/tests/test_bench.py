@@ -221,8 +221,8 @@ def test_times_are_printed_as_multiples_of_the_yardstick(tmp_path) -> None:
     (tmp_path / "yardstick.json").write_text(json.dumps({"races": {"toy": before}}), encoding="utf-8")
     done = CliRunner().invoke(command, ["--yardstick", str(tmp_path / "yardstick.json")])
     assert done.exit_code == 0
-    assert "processor time" in done.stdout.splitlines()[-3]
-    assert done.stdout.splitlines()[-1].startswith("a toy  ")
+    assert done.stdout.splitlines()[-2].split()[-3:] == ["processor", "time", "memory"]
+    assert done.stdout.splitlines()[-1].startswith("a toy ")
 
 
 def test_a_busy_minute_is_no_loss(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def test_a_killed_partition_is_swept_and_never_shown(tmp_path):
     (left / "day=a" / "0.parquet").write_bytes(b"half")
     calibrant.apply(TemperatureScaling().fit(P, Y), tmp_path / "a.parquet", tmp_path / "out", partition_by=["day"])
     assert not left.exists()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", "out"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", "out", "out.in-sample.json"]
     assert "out" in in_one_line(OSError(5, "failed", str(mine)))
     assert ".tmp" not in in_one_line(OSError(5, "failed", str(mine)))
 

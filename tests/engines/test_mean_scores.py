@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
@@ -22,26 +21,6 @@ from calibrant.errors import FileError, InputError
 from calibrant.metrics.recipes import ScoreSums
 from calibrant.summary.codec import _HEAD, MAGIC, SCHEMA
 from calibrant.summary.sums import kept_scores
-
-#: Written by version 0.1: four rows of two classes, view top-1.
-OLD = (
-    "Q0FMU1VNAQDbBAAAAAAAAC+AdQ5u06IE+QlEKMBw9xPFykjTbfOUjwLGHCIpiMU0mAQAAAAAAAB7ImJpbnMiOiBbXSwgImNlbGxzIjogW1tbNz"
-    "Y4MDAsIDQsIFsibiIsICJuIiwgIndzIiwgInd0IiwgIndzIiwgIm4iXV1dXSwgImNsYXNzZXMiOiBudWxsLCAiY29hcnNlIjogZmFsc2UsICJm"
-    "cmFjdGlvbmFsIjogMCwgIm4iOiA0LCAibl9iaW5zIjogW10sICJuX2NsYXNzZXMiOiAyLCAicmVqZWN0ZWQiOiB7ImxhYmVsIjogMCwgIm1pc3"
-    "NpbmciOiAwLCAib3V0c2lkZSI6IDAsICJ3ZWlnaHQiOiAwfSwgInN1bXMiOiB7ImFjY3VyYWN5IjogWyIweDEuMDAwMDAwMDAwMDAwMHArMiIs"
-    "ICIweDEuODAwMDAwMDAwMDAwMHArMSIsICIweDEuODAwMDAwMDAwMDAwMHArMSJdLCAiYnJpZXIiOiBbIjB4MS4wMDAwMDAwMDAwMDAwcCsyIi"
-    "wgIjB4MS42NjY2NjY2NjY2NjY2cCswIiwgIjB4MS4xMWQxNGUzYmNkMzU5cCswIl0sICJicmllci5tZWFuIjogWyIweDEuMDAwMDAwMDAwMDAw"
-    "MHArMiIsICIweDEuNjY2NjY2NjY2NjY2NnArMCIsICIweDAuMHArMCJdLCAiYnJpZXIudmFyIjogWyIweDEuMDAwMDAwMDAwMDAwMHArMiIsIC"
-    "IweDEuNDQ2NzM4MWQ3ZGJmOHAtMSIsICIweDAuMHArMCJdLCAiYnJpZXJAdG9wLTEiOiBbIjB4MS4wMDAwMDAwMDAwMDAwcCsyIiwgIjB4MS42"
-    "NjY2NjY2NjY2NjY2cC0xIiwgIjB4MS4xMWQxNGUzYmNkMzU5cC0yIl0sICJjb25maWRlbmNlIjogWyIweDEuMDAwMDAwMDAwMDAwMHArMiIsIC"
-    "IweDEuN2ZmZmZmZmZmZmZmZnArMSIsICIweDEuMjY2NjY2NjY2NjY2NnArMSJdLCAiZW50cm9weSI6IFsiMHgxLjAwMDAwMDAwMDAwMDBwKzIi"
-    "LCAiMHgxLjBkZmY4ZGExMzFkMTRwKzEiLCAiMHgxLjJlYTM3MTFjNDhjYTVwKzAiXSwgIm5sbCI6IFsiMHgxLjAwMDAwMDAwMDAwMDBwKzIiLC"
-    "AiMHgxLjA1OGFlZmE4MTE0NTJwKzEiLCAiMHgxLmM1NzlhMWU5OTA1MmRwKzAiXSwgIm5sbC52YXIiOiBbIjB4MS4wMDAwMDAwMDAwMDAwcCsy"
-    "IiwgIjB4MS5kZDRhOWQ3OGM2OGE3cC0xIiwgIjB4MC4wcCswIl0sICJycHMiOiBbIjB4MS4wMDAwMDAwMDAwMDAwcCsyIiwgIjB4MS42NjY2Nj"
-    "Y2NjY2NjY2cC0xIiwgIjB4MS4xMWQxNGUzYmNkMzU5cC0yIl0sICJzcGhlcmljYWwiOiBbIjB4MS4wMDAwMDAwMDAwMDAwcCsyIiwgIi0weDEu"
-    "OTg1MWM4ODU0MDRlZXArMSIsICIweDEuNjM2MzE2YzU1YTBiY3ArMSJdfSwgInZpZXdzIjogW3sidmlldyI6ICJUb3BMYWJlbCJ9XX14AWP4c5"
-    "6JAQT+uDND6P1Q2pwFzAcTH+whbEzaGAwe26eBwTP7WTNB4KX92TMg8AZNH8xEhDkASHwe4g=="
-)
 
 
 def draw(n, k, seed, sharpness=0.3):
@@ -227,26 +206,6 @@ def test_pvalue_where_nothing_can_vary():
 
 
 # -- bytes --------------------------------------------------------------------------------------------
-
-
-def test_bytes_of_version_0_1_give_values_without_inference():
-    old = Summary.from_bytes(base64.b64decode(OLD))
-    y, p = [0, 1, 1, 0], [[0.8, 0.2], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]]
-    new = Summary(2, views=["top-1"]).update(y, p)
-    for name, recipe in kept_scores().items():
-        assert old.value(recipe) == pytest.approx(new.value(recipe), rel=1e-12), name
-        assert old.moments(recipe) is None
-        assert old.null_moments(recipe) is None
-    both = old + new
-    assert both.n == 8
-    assert both.metric("brier") == pytest.approx(0.35)
-    assert both.moments(kept_scores()["brier"]) is None
-    result = both.evaluate(metrics=["brier", "ece"], rng=0)
-    assert result["brier"].interval is None
-    assert result["brier"].pvalue is None
-    assert "written by version 0.1" in str(result)
-    again = Summary.from_bytes(both.to_bytes())
-    assert again.to_bytes() == both.to_bytes()
 
 
 def _parts(data):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import regression as room
+from calibrant.core.declare import declared
 from calibrant.errors import InputError
 from helpers import load_data
 
@@ -54,7 +55,7 @@ def test_values_are_those_of_the_functions():
     assert evaluation["ence"].value == pytest.approx(room.ence(*data))
     assert evaluation["skce"].value == pytest.approx(room.skce(*data))
     assert evaluation["qce"].value == pytest.approx(room.quantile_calibration_error(*data))
-    assert [r.name for r in evaluation] == list(room.MEASURES)
+    assert [r.name for r in evaluation] == [metric.name for metric in declared("regression") if metric.default]
     with pytest.raises(KeyError, match="ece"):
         _ = evaluation["ece"]
 

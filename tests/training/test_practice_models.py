@@ -198,19 +198,6 @@ def test_swag_variance_survives_half():
     assert not dict(swag.named_buffers())
 
 
-def test_swag_reads_checkpoints_of_version_0_1():
-    model, swag = (m := small_cnn()), ct.SWAG(m, rank=2)
-    steps(model, swag)
-    state = {name: value for name, value in swag.state_dict().items() if name.startswith("model.")}
-    state |= {"count": swag.count, "mean": swag.mean, "square": swag.square, "deviations": swag.deviations.double()}
-    other = ct.SWAG(small_cnn(), rank=2)
-    other.load_state_dict(state)
-    assert torch.equal(other.mean, swag.mean)
-    assert torch.equal(other.deviations, swag.deviations)
-    with pytest.raises(RuntimeError, match="mean"):
-        other.load_state_dict({name: value for name, value in state.items() if name != "mean"})
-
-
 class Backwards(torch.nn.Module):
     """Its head was registered before its body."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._typing import Array, Bools, Floats, Ints
-from calibrant.core.parallel import row_chunks
+from calibrant.core.parallel import CHUNK_SCORES
 from calibrant.core.weights import mass_edges
 
 #: Cells of the fine grid (2¹⁰·3·5²) and of the coarse one (classes, slices); bins are whole numbers of cells.
@@ -280,7 +280,8 @@ def _group(grid: int, key: Array, pairs: Pairs) -> Table:
 def width_bins(pairs: Pairs, m: int) -> Bins:
     """Collect pairs into `m` equal-width bins in one chunked pass: no sort, two counts per chunk."""
     counts, sums = np.zeros(2 * m), np.zeros(2 * m)
-    for rows in row_chunks(len(pairs.score)):
+    for start in range(0, len(pairs.score), CHUNK_SCORES):
+        rows = slice(start, start + CHUNK_SCORES)
         score = pairs.score[rows]
         slot = 2 * width_index(score, m) + pairs.outcome[rows]
         weight = None if pairs.weight is None else pairs.weight[rows]
