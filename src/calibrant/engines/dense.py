@@ -264,17 +264,9 @@ def _batches(
     prepared: FrameRows, names: Sequence[str], by: Sequence[str]
 ) -> Iterator[tuple[dict[str, Array], pl.DataFrame]]:
     """Yield columns of rows that count, and what names their slices."""
-    if prepared.plain is None:
-        for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH):
-            rows = np.stack([_floats(raw[name]) for name in names])
-            yield dict(zip(names, rows, strict=True)), pl.DataFrame({name: raw[name] for name in by})
-        return
-    top = {SCORE, OUTCOME, WEIGHT}.issuperset(names)  # then classes are not asked for
-    for rows, weight, good, raw in prepared.plain.batches(by, _BATCH, top_only=top):
-        keys = pl.DataFrame({name: raw[name] for name in by})
-        batch = dict(zip(prepared.summed, rows, strict=not top))
-        keys = keys if good is None or not by else keys.filter(good)
-        yield batch if weight is None else {**batch, WEIGHT: weight}, keys
+    for raw in raw_batches(prepared.good_top, [*names, *by], _BATCH):
+        rows = np.stack([_floats(raw[name]) for name in names])
+        yield dict(zip(names, rows, strict=True)), pl.DataFrame({name: raw[name] for name in by})
 
 
 class _Lanes:

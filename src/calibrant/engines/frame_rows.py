@@ -18,7 +18,6 @@ from calibrant.core.refusals import counted_from_one
 from calibrant.core.row_scores import depends_on_truth, infinite_at_zero, program
 from calibrant.engines.expressions import Block, choose, expr, is_nan, outside_of, write_program
 from calibrant.engines.private import Private
-from calibrant.engines.ready import Plain, plain
 from calibrant.io.layout import Columns
 from calibrant.metrics.recipes import MeanScore, ScoreSums
 from calibrant.summary.summary import REASONS, Summary
@@ -64,8 +63,6 @@ class FrameRows:
     logits: bool
     #: Names of the scores whose sums are kept; None: all.
     scores: frozenset[str] | None = None
-    #: The same rows without expressions, where their columns allow it.
-    plain: Plain | None = None
 
     def recipes(self) -> list[dict[str, MeanScore]]:
         """Return the scores to add up: of top-label pairs, and of whole vectors."""
@@ -317,9 +314,8 @@ def prepare(table: Any, columns: Columns, normalize: bool, scores: frozenset[str
     else:
         frame = frame.with_columns(*(r.clip(0.0, 1.0).alias(_p(i)) for i, r in enumerate(rs)))
     usable = _usable(table, columns, raw, k, tolerance, normalize, schema[columns.label])
-    direct = plain(table, columns, k, tolerance, normalize)
     pairs, weighted = columns.kind == "pairs", columns.weight is not None
-    return FrameRows(frame, usable, reason, k, pairs, weighted, logits, scores, direct)
+    return FrameRows(frame, usable, reason, k, pairs, weighted, logits, scores)
 
 
 def _float(name: str, schema: Any) -> nw.Expr:

@@ -244,8 +244,7 @@ def _summarize_columns(
         part.finish_rows()
         whole.add_slice(part)
     whole.finish_rows()
-    counted = prepared.plain.rows if prepared.plain is not None and filled else _length(table)
-    if counted != whole.n:
+    if _length(table) != whole.n:
         (left,) = collect([prepared.reasons(by)])
         read(rows.read_reasons, left, bool(by))
         for part in parts.values():
