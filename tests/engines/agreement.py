@@ -75,3 +75,11 @@ def _equal(what: str, expected: Any, found: Any) -> None:
 def _close(what: str, expected: Array, found: Array, tolerance: float) -> None:
     if not np.allclose(expected, found, rtol=tolerance, atol=tolerance, equal_nan=True):
         raise AssertionError(f"{what} differ by up to {np.abs(expected - found).max():.3g}")
+
+
+def spellings(values):
+    """Rows whose slices an engine may tell apart though they are one: NULL and NaN, 0 and −0."""
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(3), 200)
+    y = [*rng.integers(0, 3, 198).tolist(), None, 7]
+    return p, y, {**{f"p_{k}": p[:, k] for k in range(3)}, "label": y, "site": values * 50}

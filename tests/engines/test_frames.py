@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from tests.engines.agreement import assert_same, check_engine, hostile_predictions, spellings
 
 from calibrant.core.tables import COARSE, FINE, PARTS, cell_key
 from calibrant.engines.frames import summarize, with_cells
@@ -14,7 +15,6 @@ from calibrant.io.paths import expand
 from calibrant.summary.summary import Summary
 from calibrant.workflows.evaluate import evaluate
 from calibrant.workflows.sources import Reading, summarize_data
-from engines.agreement import assert_same, check_engine, hostile_predictions
 from helpers import where_installed
 
 
@@ -101,14 +101,6 @@ def test_bad_rows_are_counted_and_by_option_fatal(make_frame):
     assert "7 rows were left out" in str(found.whole.evaluate(n_resamples=0))
     with pytest.raises(InputError, match="3 rows missing"):
         summarize(frame, strict=True)
-
-
-def spellings(values):
-    """Rows whose slices an engine may tell apart though they are one: NULL and NaN, 0 and −0."""
-    rng = np.random.default_rng(5)
-    p = rng.dirichlet(np.ones(3), 200)
-    y = [*rng.integers(0, 3, 198).tolist(), None, 7]
-    return p, y, {**{f"p_{k}": p[:, k] for k in range(3)}, "label": y, "site": values * 50}
 
 
 @pytest.mark.parametrize("values", [[None, float("nan"), 1.0, 2.0], [0.0, -0.0, 1.0, 2.0]], ids=["missing", "zero"])

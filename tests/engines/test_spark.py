@@ -13,13 +13,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import pytest
-from tests.engines.test_frames import spellings
+from tests.engines.agreement import assert_same, check_engine, hostile_predictions, spellings
 
 from calibrant.engines import batches
 from calibrant.engines.frames import collect, summarize
 from calibrant.summary.summary import Summary
 from calibrant.workflows.sources import Reading, summarize_data
-from engines.agreement import assert_same, check_engine, hostile_predictions
 
 pytestmark = [
     pytest.mark.spark,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engines.agreement import assert_same, hostile_predictions
 
 from calibrant import evaluate
 from calibrant.core.cells import bounds, fill_cells
@@ -20,7 +21,6 @@ from calibrant.estimators import CalibrationError, Isotonic
 from calibrant.summary.codec import _HEAD
 from calibrant.summary.summary import Summary
 from calibrant.views import Entropy, TopLabel
-from engines.agreement import assert_same, hostile_predictions
 from helpers import load_data
 
 EXACT = (
