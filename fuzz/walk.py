@@ -39,7 +39,17 @@ EXCLUDED = {
 #: Public classes that are not constructed, with the reason.
 NOT_MADE = {
     "calibrant.CalibratedClassifier": "takes a classifier and is checked by the suite of scikit-learn",
+    "calibrant.Applied": "holds what `apply` found",
+    "calibrant.Explanation": "holds what `explain` found",
+    "calibrant.FitResult": "holds what `fit` found",
+    "calibrant.Gate": "holds what `check` found",
+    "calibrant.Interval": "holds what `interval` found",
+    "calibrant.MonitorReport": "holds what `monitor` found",
+    "calibrant.Report": "holds what `report` found",
+    "calibrant.Summarized": "holds what `summarize` found",
+    "calibrant.TestResult": "holds what `test_calibration` found",
     "calibrators.Calibrator": "a base class",
+    "calibrators.RegressionCalibrator": "a base class",
     "plots.Display": "a base class; the functions return the others",
     "estimators.Estimator": "a base class",
     "estimators.Noise": "names",

@@ -45,7 +45,7 @@ class AutoCalibrator(Calibrator):
 
     Every candidate, the uncalibrated forecast among them, forecasts rows it was not fitted on. The final map is a
     cross-validated mixture of the candidates, drawn towards the uncalibrated forecast as far as the gain is within
-    noise. It explains itself in `cv_results_` and `reason_`.
+    noise. It explains itself in ``cv_results_`` and ``reason_``.
 
     Parameters
     ----------

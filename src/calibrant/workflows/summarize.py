@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import ArrayLike, Space
-from calibrant.core.options import check_type
+from calibrant.core.options import check_type, listed
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import InputError, input_error
@@ -111,7 +111,7 @@ def summarize(
         how.refuse((*every, *more), "for summary files")
         found = stored.regrouped(names) if names else stored
     else:
-        found = cells_of(data, y_proba, how, names, tuple(n_bins))
+        found = cells_of(data, y_proba, how, names, tuple(listed(n_bins, "n_bins", "summarize")))
     if output is not None:
         found.save(output)
     return Summarized(found, None if output is None else str(output))
