@@ -272,7 +272,12 @@ def _subpackage_page(name: str, known: dict[str, str]) -> str:
 def top_page() -> str:
     """Return the page of the names that `import calibrant` offers."""
     names = sorted(calibrant._HOMES, key=str.lower)
-    bodies = [document(f"calibrant.{name}", getattr(calibrant, name)) for name in names]
+    bodies = [
+        f"`calibrant.{name}` is [`calibrant.calibrators.{name}`](../calibrators/{name}.md)."
+        if name in calibrant.list_calibrators()
+        else document(f"calibrant.{name}", getattr(calibrant, name))
+        for name in names
+    ]
     return "\n\n".join(["# calibrant", summary(calibrant), *bodies]) + "\n"
 
 
