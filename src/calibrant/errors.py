@@ -97,8 +97,8 @@ class InputError(CalibrantError, ValueError):
     def sentence(self, argument: str | None = None, caller: str | None = None, hint: str | None = None) -> str:
         """Return the one message form, with other words for argument, caller or hint if given."""
         return (
-            f"{argument or self.argument} of {caller or self.caller} must {self.rule}; got {self.got}{self.where}. "
-            f"Hint: {spell(hint or self.hint or '')}."
+            f"{argument or self.argument} of {caller or self.caller} must {spell(self.rule or '')}; "
+            f"got {self.got}{self.where}. Hint: {spell(hint or self.hint or '')}."
         )
 
     @property

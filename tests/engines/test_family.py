@@ -314,3 +314,11 @@ def test_files_left_out_are_said(tmp_path, by):
     report = calibrant.monitor(tmp_path / "s", tmp_path / "2026-11-01", by=by, skip_bad_files=True)
     assert "1 files could not be read and were left out." in str(report)
     assert len(report.notes) == 1
+
+
+def test_refusals_write_other_arguments_as_the_caller_does(tmp_path):
+    night(day="2026-11-01").write_parquet(tmp_path / "all.parquet")
+    with pytest.raises(InputError, match=r"days of monitor must come with by=;"):
+        calibrant.monitor(tmp_path / "s", tmp_path / "all.parquet", days="day")
+    done = CliRunner().invoke(cli, ["monitor", str(tmp_path / "s"), str(tmp_path / "all.parquet"), "--days", "day"])
+    assert "--days must come with --by;" in str(done.exception)

@@ -151,6 +151,11 @@ def test_list_columns_count_bad_rows(make_list_frame):
     assert sorted(found.parts) == [("a",), ("b",)]
 
 
+def test_percentages_in_every_row_are_called_so():
+    with pytest.raises(InputError, match="percentages: divide by 100"):
+        summarize(pl.DataFrame({"score": [40.0, 70.0], "label": [0, 1]}))
+
+
 def test_empty_frames_and_missing_columns_are_refused_with_a_hint():
     with pytest.raises(InputError, match="at least one usable row"):
         summarize(

@@ -206,7 +206,10 @@ def test_next_commands_are_real(tmp_path):
     done = run("evaluate", path, "--label", "kind", "--resamples", 200)
     assert f"calibrant fit '{path}' --label kind --holdout 0.3 -o cal.json" in done.stdout
     done = run("fit", path, "--label", "kind", "--method", "temperature", "-o", tmp_path / "cal.json")
-    assert f"calibrant fit '{path}' --label kind --holdout 0.3 -o" in done.stderr
+    assert f"calibrant fit '{path}' --label kind --method temperature --holdout 0.3 -o" in done.stderr
+    run("summarize", path, "--label", "kind", "-o", tmp_path / "day.calsum")
+    done = run("fit", tmp_path / "day.calsum", "--method", "isotonic", "-o", tmp_path / "cal.json")
+    assert "--holdout" not in done.stderr  # cells cannot be split
 
 
 def test_auto_ships_nothing_without_evidence():

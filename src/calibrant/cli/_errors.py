@@ -64,7 +64,7 @@ def in_flags(error: CalibrantError, command: click.Command) -> CalibrantError:
         found = look(error.argument)
         name = found[0] if found is not None else error.argument
         hint = spell(error.hint or "", word)
-        return _say(error, f"{name} must {error.rule}; got {error.got}{error.where}. Hint: {hint}.")
+        return _say(error, f"{name} must {spell(error.rule or '', word)}; got {error.got}{error.where}. Hint: {hint}.")
     return error
 
 

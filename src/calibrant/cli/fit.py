@@ -115,7 +115,9 @@ def _next(done: Any, file: str, output: str, options: dict[str, Any]) -> str:
     if has_parts(file):
         words = reading_words(options, file, "compare")
         return f"calibrant compare {quoted(file)}{words} --calibrator {quoted(output)}"
-    if is_one(file):
+    if is_one(file) and not file.endswith(".calsum"):  # cells cannot be split
+        words += "" if done.method == "auto" else f" --method {done.method}"
         prove = f"calibrant fit {quoted(file)}{words} --holdout 0.3 -o {quoted(output)}"
         return f"prove the gain on rows of their own: {prove}"
-    return f"calibrant apply {quoted(output)} {quoted(file)}{scores} -o calibrated.parquet"
+    data = "FILE" if file.endswith(".calsum") else quoted(file)
+    return f"calibrant apply {quoted(output)} {data}{scores} -o calibrated.parquet"

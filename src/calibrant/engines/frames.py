@@ -147,6 +147,7 @@ def summarize(
     check_rejected(found.rejected, strict)
     if not found.whole.n:
         rule, hint = "hold at least one usable row", "check the columns and the filter"
+        hint += " (percentages: divide by 100)" if found.rejected.get("outside") else ""
         raise input_error("frame", "summarize", rule, f"none ({_listed(found.rejected) or 'no rows at all'})", hint)
     return found
 
