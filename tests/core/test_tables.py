@@ -15,6 +15,7 @@ from calibrant.core.tables import (
     Table,
     cell_key,
     cell_table,
+    class_bins,
     mass_bins,
     value_table,
     width_bins,
@@ -107,3 +108,13 @@ def test_many_chunks_equal_one():
     assert np.allclose(bins.w[0], np.bincount(index, minlength=15))
     assert np.allclose(bins.ws[0], np.bincount(index, s, 15))
     assert np.allclose(bins.wt[0], np.bincount(index, t, 15))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_bins_of_every_class_keep_the_one_rule_next_to_the_first_edge(dtype):
+    for m in range(1, 60):
+        edge = dtype(1 / m)
+        near = np.clip(np.array([np.nextafter(edge, dtype(0)), edge, np.nextafter(edge, dtype(2))]), 0, 1)
+        found = class_bins(np.stack([near, 1 - near], axis=1), np.zeros(3, dtype=np.int64), m)
+        assert (found[0, 0] == np.bincount(width_index(near, m), minlength=m)).all(), m
+        assert (found[2, 0] == found[0, 0]).all(), m

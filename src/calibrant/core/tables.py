@@ -297,7 +297,7 @@ def class_bins(block: Array, codes: Ints, m: int) -> Floats:
     A row has fewer than `m` scores above 1/m, the end of the first bin: only those are looked at one by one.
     """
     n, k = block.shape
-    flat = block.ravel()
+    flat = (block.astype(np.float32) if block.dtype == np.float16 else block).ravel()  # 1/m rounds far in it
     above = np.flatnonzero(flat > 1 / m)
     score = flat[above].astype(np.float64)
     slot = above % k * m + width_index(score, m)
