@@ -13,7 +13,7 @@ from calibrant._typing import Floats
 from calibrant.core.curves import isotonic_curve, kde_curves, local_curve
 from calibrant.core.inputs import check_names
 from calibrant.core.options import check_positive
-from calibrant.core.tables import Pairs, Table
+from calibrant.core.tables import Table
 from calibrant.core.weights import rows_worth
 from calibrant.errors import input_error
 from calibrant.estimators.estimator import Estimator, mean_power, over_replicates
@@ -64,13 +64,6 @@ class KDE(Estimator):
             return curves.integrate(norm)
 
         return over_replicates(one, table.wt)
-
-    def direct(self, pairs: Pairs, norm: float) -> float | None:
-        """Integrate over the density of the rows: a grid needs no sorted table."""
-        score = pairs.score.astype(np.float64, copy=False)
-        w = np.ones(len(score)) if pairs.weight is None else pairs.weight
-        n = rows_worth(w, w * w)
-        return kde_curves(score, w, w * pairs.outcome, self.bandwidth, self.grid, n).integrate(norm)
 
 
 def check_decay(decay: Any, caller: str) -> None:
