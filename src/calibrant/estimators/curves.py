@@ -11,12 +11,12 @@ import numpy as np
 
 from calibrant._typing import Floats
 from calibrant.core.curves import isotonic_curve, kde_curves, local_curve
-from calibrant.core.inputs import check_names
+from calibrant.core.inputs import Forecast, check_names
 from calibrant.core.options import check_positive
 from calibrant.core.tables import Table
 from calibrant.core.weights import rows_worth
 from calibrant.errors import input_error
-from calibrant.estimators.estimator import Estimator, mean_power, over_replicates
+from calibrant.estimators.estimator import Estimator, State, mean_power, over_replicates, row_tables
 from calibrant.estimators.precision import Precision, placed
 from calibrant.views import View
 
@@ -54,6 +54,10 @@ class KDE(Estimator):
     def precision(self, view: View, tables: Sequence[Table]) -> Precision:  # noqa: ARG002 -- the same for every view
         """Say that scores are known to a cell."""
         return placed(tables)
+
+    def fill(self, forecast: Forecast, view: View) -> State:
+        """Return tables of single rows: a grid needs neither order nor pooled ties."""
+        return row_tables(forecast, view)
 
     def table_power(self, table: Table, norm: float) -> Floats:
         """Integrate |s − π̂(s)|^p over the density."""

@@ -163,6 +163,14 @@ def mean_power(gap: Floats, weight: Floats, norm: float) -> Floats:
     return np.asarray((weight * gap**norm).sum(axis=-1) / weight.sum(axis=-1))
 
 
+def row_tables(forecast: Forecast, view: View) -> tuple[Table, ...]:
+    """Return one table per group whose rows are the pairs themselves, neither sorted nor pooled."""
+    return tuple(
+        Table.of(0, pairs.score.astype(np.float64), np.ones(len(pairs.score)), pairs, np.asarray)
+        for pairs in view.groups(forecast)
+    )
+
+
 def over_replicates(function: Callable[[Floats], float], wt: Floats) -> Floats:
     """Apply a scalar function of the outcome sums to each replicate."""
     flat = wt.reshape(-1, wt.shape[-1])

@@ -17,7 +17,7 @@ from calibrant.core.kernels import laplace_sum
 from calibrant.core.options import check_positive
 from calibrant.core.parallel import row_chunks
 from calibrant.core.tables import Pairs, Table, even_cells
-from calibrant.estimators.estimator import Estimator, Noise, State, over_replicates
+from calibrant.estimators.estimator import Estimator, Noise, State, over_replicates, row_tables
 from calibrant.estimators.precision import Precision, within
 from calibrant.views import View
 
@@ -125,10 +125,7 @@ class Smooth(Estimator):
 
     def fill(self, forecast: Forecast, view: View) -> State:
         """Return one table per group whose rows are the pairs: a grid needs neither order nor pooled ties."""
-        return tuple(
-            Table.of(0, pairs.score.astype(np.float64), np.ones(len(pairs.score)), pairs, np.asarray)
-            for pairs in view.groups(forecast)
-        )
+        return row_tables(forecast, view)
 
     def precision(self, view: View, tables: Sequence[Table]) -> Precision:
         """Bound the change of the fixed point when rows move within their cells."""
