@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._typing import ArrayLike, Space
-from calibrant.core.options import check_type, listed
+from calibrant.core.options import check_path, check_type, listed
 from calibrant.core.results import Record
 from calibrant.core.text import count
 from calibrant.errors import InputError, input_error
@@ -193,5 +193,5 @@ def merge(files: Sequence[str | Path], output: str | Path | None = None) -> Summ
 
 
 def _check_output(output: str | Path | None, caller: str) -> None:
-    if output is not None and Path(output).suffix != SUFFIX:
+    if output is not None and Path(check_path(output, "output", caller)).suffix != SUFFIX:
         raise input_error("output", caller, f"end in {SUFFIX}", str(output), f"name it day{SUFFIX}")
